@@ -1,0 +1,56 @@
+"""Entry points on the host: ``serve`` (for the client), ``supervise`` (systemd's), ``rollback`` (by hand)."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import sys
+
+from . import requests, supervisor
+from .errors import AgentError
+from .layout import layout_of
+from .serve import serve
+
+# the same meanings as the client's exit codes
+_EXITS = {"rolled-back": 0, "unchanged": 0, "refused": 5, "rollback-failed": 4}
+
+
+def main(arguments: list[str]) -> int:
+    """Runs one entry point; returns the exit code."""
+    verb, rest = arguments[0], arguments[1:]
+    if verb == "serve":
+        with contextlib.suppress(BrokenPipeError):
+            serve(sys.stdin.buffer, sys.stdout.buffer)
+        return 0
+    if verb == "supervise":
+        supervisor.supervise(layout_of(rest[0]))
+        return 0
+    return _rollback(rest[0], rest[1:])
+
+
+def _rollback(service: str, rest: list[str]) -> int:
+    """Does by hand what ``ddops rollback`` does; says each step on stderr, the outcome on stdout."""
+    if rest and not rest[0].isdigit():
+        sys.stderr.write("usage: rollback [RELEASE]\n")
+        return 2
+    try:
+        layout = layout_of(service)
+        by = f"{os.environ.get('SUDO_USER') or os.environ.get('USER') or 'root'}, on the host"
+        asked = requests.rollback(layout, int(rest[0]) if rest else None, by)
+        for event in requests.follow(layout, asked["operation"], -1):
+            if event["event"] in ("step", "step-failed", "fault"):
+                sys.stderr.write(f"{event['event']}: {event.get('step') or event.get('line')}\n")
+            if event["event"] == "result":
+                outcome = event["result"]
+    except AgentError as error:
+        sys.stderr.write(f"error: {error.what}\n  {error.why}\n\nhint: {error.hint}\n")
+        return 5
+    sys.stdout.write(
+        json.dumps({"outcome": outcome["outcome"], "reason": outcome["reason"], "host": outcome["host"]}) + "\n"
+    )
+    return _EXITS.get(outcome["outcome"], 4)
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,140 @@
+"""Making a running hand-made unit release 0, so that the first deploy has a way back."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shutil
+from pathlib import Path
+from typing import Any
+
+from . import baseline, durable, processes, releases, service, stack, steplog, systemd
+from .errors import AgentError, Refused
+from .gates.smoke import smoke
+from .layout import UNITS
+from .operation import Operation
+from .promote import install_rollback_script
+from .releases import MANIFEST, Release
+
+NUMBER = 0
+
+
+def run(op: Operation) -> dict[str, Any]:
+    """Adopts the unit of the request. The unit's text and its process are left as they are."""
+    outcome: dict[str, Any] = {"release": None, "previous": None, "verdicts": []}
+    try:
+        with op.log.step("inspect") as found:
+            unit, manifest, files = _inspect(op)
+            found.update(unit=unit.name, main_pid=unit.main_pid, port=manifest["engine"]["port"])
+        release = _store(op, manifest, files)
+        engine = service.engine_of(release)
+        with op.log.step("smoke") as found:
+            found.update(evidence=smoke(engine, release.gates["smoke"], release.deadlines["gates"]))
+        outcome["verdicts"].append({"gate": "smoke", "passed": True, "evidence": found["evidence"]})
+        with op.log.step("record") as found:
+            known = baseline.record(op.layout, release, engine, release.gates, release.deadlines["gates"])
+            found.update(prompts=len(known["references"]), acceptance=known["acceptance"])
+    except Exception as error:  # noqa: BLE001 - a failed adoption must leave no half-made release 0
+        shutil.rmtree(op.layout.release_dir(NUMBER), ignore_errors=True)
+        failure = error if isinstance(error, AgentError) else AgentError("an internal error", repr(error))
+        return {**outcome, "outcome": "refused", "reason": failure.record()}
+    with op.log.step("enable"):
+        systemd.make_boot(op.layout, unit.name)
+        for link in manifest["enablement"]:
+            durable.remove(Path(link))
+        releases.point(op.layout.known_good, release)
+        releases.point(op.layout.live, release)
+        systemd.daemon_reload()
+        install_rollback_script(op.layout, release)
+    return {**outcome, "outcome": "adopted", "reason": None, "release": release.summary()}
+
+
+def _inspect(op: Operation) -> tuple[systemd.Unit, dict[str, Any], dict[str, bytes]]:
+    name, layout = str(op.request["unit"]), op.layout
+    if releases.numbers(layout):
+        raise Refused(
+            f"{layout.name} has releases already", "only a service without releases can adopt", "ddops status"
+        )
+    if name == layout.alias:
+        raise Refused(
+            f"{name} would also be the name that ddops boots",
+            f"the service is called {layout.name}, so that name is taken",
+            "give the service another name: --service NAME",
+        )
+    unit = systemd.show(name)
+    if unit.load != "loaded" or unit.active != "active" or not unit.main_pid:
+        raise Refused(f"{name} is not running: {unit.load}, {unit.active}", "only a running unit can be adopted")
+    if not unit.fragment or unit.fragment.startswith("/run/"):
+        raise Refused(f"the text of {name} is gone at the next boot", unit.fragment or "no file", "put it under /etc")
+    if unit.needs_reload:
+        raise Refused(f"{name} runs from an older text than its file has", "", "systemctl daemon-reload")
+    process = Path(f"/proc/{unit.main_pid}")
+    argv = process.joinpath("cmdline").read_bytes().decode().rstrip("\0").split("\0")
+    files = [unit.fragment, *unit.drop_ins]
+    spec = op.request["spec"]
+    manifest = {
+        **spec,
+        "release": NUMBER,
+        "unit": name,
+        "adopted": True,
+        "created": steplog.now(),
+        "by": op.request["by"],
+        "front": None,
+        "expect": {},
+        "engine": {
+            "host": "127.0.0.1",
+            "port": _port(op, unit, argv),
+            "python": argv[0],
+            "executable": os.readlink(process / "exe"),
+            "model": _option(argv, "--model-path") or _option(argv, "--model") or spec["engine"]["model"],
+            "speculates": "--speculative-algorithm" in argv,
+        },
+        "enablement": _enablement(name),
+        "files": {path: hashlib.sha256(Path(path).read_bytes()).hexdigest() for path in files},
+    }
+    captured = {
+        "arguments": process.joinpath("cmdline").read_bytes(),
+        "environ": process.joinpath("environ").read_bytes(),  # may hold secrets: root's alone, never printed
+        **{f"unit-{i}-{Path(path).name}": Path(path).read_bytes() for i, path in enumerate(files)},
+    }
+    return unit, manifest, captured
+
+
+def _option(argv: list[str], name: str) -> str | None:
+    for at, argument in enumerate(argv):
+        if argument == name and at + 1 < len(argv):
+            return argv[at + 1]
+        if argument.startswith(name + "="):
+            return argument[len(name) + 1 :]
+    return None
+
+
+def _port(op: Operation, unit: systemd.Unit, argv: list[str]) -> int:
+    """Returns the port that the unit serves on: asked for, or its --port, proven by its listener."""
+    port = op.request.get("port") or _option(argv, "--port")
+    if port is None:
+        raise Refused(f"the port of {unit.name} is not in its arguments", "no --port", "name it: --port N")
+    if not processes.of_unit(unit, int(port)):
+        raise Refused(f"{unit.name} does not listen on port {port}", "no process of it holds that port", "--port N")
+    return int(port)
+
+
+def _enablement(unit: str) -> list[str]:
+    links = [*UNITS.glob(f"*.wants/{unit}"), *UNITS.glob(f"*.requires/{unit}")]
+    return sorted(str(link) for link in links if link.is_symlink())
+
+
+def _store(op: Operation, manifest: dict[str, Any], files: dict[str, bytes]) -> Release:
+    directory = op.layout.release_dir(NUMBER)
+    incoming = op.layout.releases / ".incoming-0000"
+    shutil.rmtree(incoming, ignore_errors=True)
+    durable.make_directory(op.layout.releases, 0o711)
+    incoming.mkdir(mode=0o711)
+    for name, data in files.items():
+        durable.write(incoming / name, data)
+    durable.write_json(incoming / MANIFEST, manifest)
+    engine = manifest["engine"]
+    durable.write_json(incoming / "stack.json", stack.describe(engine["python"], engine["model"]))
+    os.replace(incoming, directory)
+    durable.sync_directory(op.layout.releases)
+    return releases.load(op.layout, NUMBER)

@@ -1,0 +1,49 @@
+"""What known-good answered and how well it speculated: recorded from known-good, never from a trial."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from typing import Any
+
+from . import durable
+from .engine import Engine
+from .gates import acceptance, lossless
+from .layout import Layout
+from .releases import Release
+
+
+def _settings(gates: dict[str, Any]) -> dict[str, Any]:
+    keys = ("prompts", "tokens", "concurrency")
+    return {
+        "lossless": {k: gates["lossless"][k] for k in keys},
+        "acceptance": {k: gates["acceptance"][k] for k in ("prompts", "tokens")},
+    }
+
+
+def _key(gates: dict[str, Any]) -> str:
+    return hashlib.sha256(json.dumps(_settings(gates), sort_keys=True).encode()).hexdigest()[:16]
+
+
+def stored(layout: Layout, known_good: Release, gates: dict[str, Any]) -> dict[str, Any] | None:
+    """Returns the baseline of known-good for these prompts, None where it is yet to be recorded."""
+    found = durable.read_json(layout.references / f"{known_good.number:04d}-{_key(gates)}.json")
+    if found is None or found["sha256"] != known_good.sha256:
+        return None
+    baseline: dict[str, Any] = found
+    return baseline
+
+
+def record(
+    layout: Layout, known_good: Release, engine: Engine, gates: dict[str, Any], timeout: float
+) -> dict[str, Any]:
+    """Asks known-good, which serves now, and stores what it answers."""
+    baseline = {
+        "release": known_good.number,
+        "sha256": known_good.sha256,
+        "references": lossless.record(engine, gates["lossless"], timeout),
+        "acceptance": acceptance.measure(engine, gates["acceptance"], timeout),
+    }
+    durable.make_directory(layout.references, 0o700)
+    durable.write_json(layout.references / f"{known_good.number:04d}-{_key(gates)}.json", baseline)
+    return baseline

@@ -1,0 +1,220 @@
+"""A deploy on the host, from the proof of the way back to promotion, step by step."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+from . import baseline, durable, front, preflight, releases, restore, service, systemd
+from .engine import Engine
+from .errors import AgentError, GateFailed, ServiceDown
+from .gates.acceptance import acceptance
+from .gates.lossless import lossless
+from .gates.ready import ready
+from .gates.smoke import ask, smoke
+from .operation import Operation
+from .promote import promote
+from .releases import Release
+from .watch import EngineWatch
+
+CANARY_EVERY_S = 2.0
+
+
+def run(op: Operation) -> dict[str, Any]:
+    """Tries the staged release and promotes it, or is back on known-good. Can be resumed at any step."""
+    trial = releases.load(op.layout, int(op.request["release"]))
+    way_back = _way_back(op)
+    verdicts: list[dict[str, Any]] = []
+    try:
+        _interrupted(op, trial)
+        _attempt(op, trial, way_back, verdicts)
+    except Exception as error:  # noqa: BLE001 - whatever it is, the host must not stay on a trial
+        failure = error if isinstance(error, AgentError) else AgentError("an internal error", repr(error))
+        if not op.log.begun("drain"):
+            return _outcome("refused", failure, trial, way_back, verdicts)
+        try:
+            restore.restore(op, trial, way_back)
+        except ServiceDown as down:
+            return {
+                **_outcome("rollback-failed", failure, trial, way_back, verdicts),
+                "rollback": down.record(),
+            }
+        return _outcome("rolled-back", failure, trial, way_back, verdicts)
+    return _outcome("promoted", None, trial, way_back, verdicts)
+
+
+def _way_back(op: Operation) -> Release | None:
+    """Returns the release that rollback goes to, recorded before anything is touched."""
+    if recorded := op.log.last("way-back"):
+        return releases.load(op.layout, recorded["release"]) if recorded["release"] is not None else None
+    known_good = releases.pointed(op.layout, op.layout.known_good)
+    op.log.write("way-back", release=known_good.number if known_good else None)
+    return known_good
+
+
+def _interrupted(op: Operation, trial: Release) -> None:
+    """Sends a deploy that an earlier life of the supervisor saw fail straight to the way back."""
+    if op.log.begun("return") or op.log.begun("end-trial"):
+        failed = op.log.last("step-failed")
+        record: dict[str, Any] = failed["error"] if failed else {"what": "the supervisor ended in mid-rollback"}
+        error = AgentError(record["what"], record.get("why", ""), record.get("hint", ""), record.get("evidence"))
+        error.code = record.get("code", error.code)
+        raise error
+    if op.request.get("rebooted") and op.log.begun("drain") and systemd.boots(op.layout) != trial.unit:
+        raise AgentError("the host restarted during the trial", "only known-good starts at boot")
+
+
+def _attempt(op: Operation, trial: Release, way_back: Release | None, verdicts: list[dict[str, Any]]) -> None:
+    layout, log = op.layout, op.log
+    if log.begun("promote"):
+        _promote(op, trial, way_back)
+        return
+    if not log.done("preflight"):
+        with log.step("preflight") as found:
+            found.update(preflight.check(op, trial, way_back))
+    known = _baseline(op, trial, way_back)
+    if not log.done("drain"):
+        with log.step("drain") as found:
+            releases.point(layout.live, trial, trial=True, previous=way_back.number if way_back else None)
+            port = way_back.front["port"] if way_back and way_back.front else None
+            found.update(front.close(layout, port, trial.deadlines["drain"]))
+    if way_back and not log.done("stop"):
+        with log.step("stop") as found:
+            found.update(service.take_down(op, way_back, at_once=False))
+    op.check()
+    if not log.done("switch"):
+        with log.step("switch"):
+            service.make_known(layout, trial)
+    with log.step("load") as found:
+        watch = service.start(op, trial, trial=True)
+        found.update(service.load(op, trial, watch, "load"))
+    _judge(op, trial, watch, known, verdicts)
+    with log.step("open"):
+        front.open_to(layout, trial, trial=True)
+    _soak(op, trial)
+    _confirm(op)
+    _promote(op, trial, way_back)
+
+
+def _baseline(op: Operation, trial: Release, way_back: Release | None) -> dict[str, Any] | None:
+    """Returns what known-good answered; recorded now, while it still serves, where that is yet to be done."""
+    if way_back is None:
+        return None
+    if known := baseline.stored(op.layout, way_back, trial.gates):
+        return known
+    if op.log.begun("stop"):
+        raise GateFailed("the record of known-good's answers is gone", str(op.layout.references))
+    with op.log.step("record") as found:
+        engine = service.engine_of(way_back)
+        smoke(engine, trial.gates["smoke"], trial.deadlines["gates"])
+        known = baseline.record(op.layout, way_back, engine, trial.gates, trial.deadlines["gates"])
+        found.update(prompts=len(known["references"]), acceptance=known["acceptance"])
+    return known
+
+
+def _judge(
+    op: Operation,
+    trial: Release,
+    watch: EngineWatch,
+    known: dict[str, Any] | None,
+    verdicts: list[dict[str, Any]],
+) -> None:
+    """Runs the gates one after another; the first that fails ends the trial."""
+    engine, gates = service.engine_of(trial), trial.gates
+    end = time.monotonic() + trial.deadlines["gates"]
+
+    def left() -> float:
+        op.check()
+        if (seconds := end - time.monotonic()) <= 0:
+            raise GateFailed(f"the gates took longer than {trial.deadlines['gates']:g} s")
+        return seconds
+
+    def gate(name: str, judge: Any) -> None:
+        try:
+            with op.log.step(name) as found:
+                found.update(evidence=judge())
+                op.check()
+        except AgentError:
+            try:
+                op.check()  # the engine's own fault explains a gate's failure, not the other way round
+            except AgentError as cause:
+                error = cause
+            verdicts.append({"gate": name, "passed": False, **error.record()})
+            raise error from None
+        verdicts.append({"gate": name, "passed": True, "evidence": found["evidence"]})
+
+    gate("ready", lambda: ready(trial, engine, watch, left()))
+    gate("smoke", lambda: smoke(engine, gates["smoke"], left()))
+    if known is None:
+        verdicts.append({"gate": "lossless", "passed": None, "what": "not judged: a first release has no known-good"})
+    else:
+        gate("lossless", lambda: lossless(engine, known["references"], gates["lossless"], left()))
+    if trial.manifest["engine"]["speculates"]:
+        accepted = known["acceptance"] if known else None
+        gate("acceptance", lambda: acceptance(engine, accepted, gates["acceptance"], left()))
+
+
+def _soak(op: Operation, trial: Release) -> None:
+    """Lets users in and keeps asking: a fault in the journal or a wrong answer rolls back."""
+    engine, questions = service.engine_of(trial), trial.gates["smoke"]["questions"]
+    seconds = float(op.request["soak_s"])
+    with op.log.step("soak") as found:
+        end = time.monotonic() + seconds
+        asked, next_at = 0, 0.0
+        while (moment := time.monotonic()) < end:
+            op.check()
+            if moment >= next_at:
+                try:
+                    _canary(op, engine, questions[asked % len(questions)], trial)
+                except GateFailed:
+                    op.check()
+                    raise
+                asked, next_at = asked + 1, moment + CANARY_EVERY_S
+            time.sleep(min(0.05, max(0.0, end - moment)))
+        op.check()
+        found.update(asked=asked)
+
+
+def _canary(op: Operation, engine: Engine, question: dict[str, Any], trial: Release) -> None:
+    tokens = trial.gates["smoke"]["max_tokens"]
+    ask(engine, question, tokens, trial.deadlines["answer"], stream=False)
+    op.progress("soak", f"right answer to {question['prompt']!r}")
+
+
+def _confirm(op: Operation) -> None:
+    """Waits for ``ddops confirm`` where the deploy asked for that; without it the host rolls back."""
+    seconds = op.request.get("confirm_s")
+    if not seconds or op.log.done("confirm"):
+        return
+    with op.log.step("confirm"):
+        op.until(
+            lambda: durable.read_json(op.layout.confirmed) == {"operation": op.log.operation},
+            float(seconds),
+            "nobody confirmed the release",
+        )
+
+
+def _promote(op: Operation, trial: Release, way_back: Release | None) -> None:
+    op.check()
+    op.shield()
+    with op.log.step("promote") as found:
+        if op.request.get("rebooted"):
+            service.settle(op, trial, "settle")
+        found.update(promote(op.layout, trial, way_back))
+    op.unwatch()
+
+
+def _outcome(
+    outcome: str,
+    error: AgentError | None,
+    trial: Release,
+    way_back: Release | None,
+    verdicts: list[dict[str, Any]],
+) -> dict[str, Any]:
+    return {
+        "outcome": outcome,
+        "reason": error.record() if error else None,
+        "release": trial.summary(),
+        "previous": way_back.summary() if way_back else None,
+        "verdicts": verdicts,
+    }

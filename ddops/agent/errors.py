@@ -1,0 +1,57 @@
+"""What can go wrong on the host, by what the operator has to know of it.
+
+AgentError
+├── Refused          nothing was changed
+│   └── Locked       another operation is under way
+├── GateFailed       a release did not pass
+├── EngineFault      the engine of a trial ended, hung or reported a fault
+├── Cancelled        an operator asked for the way back
+└── ServiceDown      the way back failed too
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+
+class AgentError(Exception):
+    """Carries what happened, why, and the next command."""
+
+    code = "failed"
+
+    def __init__(self, what: str, why: str = "", hint: str = "", evidence: dict[str, Any] | None = None) -> None:
+        super().__init__(what)
+        self.what, self.why, self.hint = what, why, hint
+        self.evidence = evidence or {}
+
+    def record(self) -> dict[str, Any]:
+        """Returns the error as it goes into step logs and replies."""
+        record: dict[str, Any] = {"code": self.code, "what": self.what}
+        for key in ("why", "hint", "evidence"):
+            if value := getattr(self, key):
+                record[key] = value
+        return record
+
+
+class Refused(AgentError):
+    code = "refused"
+
+
+class Locked(Refused):
+    code = "locked"
+
+
+class GateFailed(AgentError):
+    code = "gate-failed"
+
+
+class EngineFault(AgentError):
+    code = "engine-fault"
+
+
+class Cancelled(AgentError):
+    code = "cancelled"
+
+
+class ServiceDown(AgentError):
+    code = "service-down"

@@ -1,0 +1,94 @@
+"""The front: systemd's socket proxy on the public port, opened only to a release that has passed.
+
+While the front is closed a file under /run makes systemd skip every start of it, so that nothing but
+``open_to`` opens it; a reboot clears that file, and known-good's unit pulls the front in.
+"""
+
+from __future__ import annotations
+
+import socket
+import subprocess
+import time
+
+from . import durable, processes, systemd
+from .errors import GateFailed
+from .layout import UNITS, Layout
+from .releases import Release
+from .systemd import SystemdError
+
+PARTS = ("front.socket", "front.service")
+
+
+def install(layout: Layout, release: Release) -> None:
+    """Puts the release's front units under /etc where they differ."""
+    if not release.front:
+        return
+    changed = [
+        systemd.install(f"{layout.name}-{part}", (release.directory / f"{layout.name}-{part}").read_bytes())
+        for part in PARTS
+    ]
+    if any(changed):
+        systemd.daemon_reload()
+
+
+def open_to(layout: Layout, release: Release, *, trial: bool) -> None:
+    """Sends the public port to a release. A release without a front owns the public port itself."""
+    if not release.front:
+        return
+    install(layout, release)
+    target = layout.front_target_of_trial if trial else layout.front_target
+    durable.write(target, f"DDOPS_TARGET={release.manifest['engine']['host']}:{release.port}\n".encode(), mode=0o644)
+    if not trial:
+        durable.remove(layout.front_target_of_trial)
+    durable.remove(layout.front_closed)
+    systemd.systemctl("reset-failed", layout.front_service, layout.front_socket, check=False)
+    systemd.systemctl("restart", layout.front_socket)
+    systemd.systemctl("start", layout.front_service)
+    if not accepts(int(release.front["port"])):
+        raise GateFailed("the front does not accept connections", f"port {release.front['port']}")
+
+
+def close(layout: Layout, port: int | None, drain_s: float) -> dict[str, object]:
+    """Closes the public port at once and gives open streams ``drain_s`` seconds to end.
+
+    Returns what happened; raises SystemdError where the port still accepts. Stopping the socket unit is
+    not enough: the proxy holds the listening socket and goes on accepting until the kernel closes it.
+    """
+    durable.make_directory(layout.run, 0o711)
+    layout.front_closed.touch()
+    if port is None or not (UNITS / layout.front_socket).exists():
+        return {"front": "none"}
+    systemd.systemctl("stop", layout.front_socket, check=False)
+    killed = subprocess.run(
+        ["ss", "-K", "-ltnH", f"sport = :{port}"],
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        timeout=10,
+        check=False,
+    )
+    graceful = killed.returncode == 0 and not accepts(port)
+    end = time.monotonic() + (drain_s if graceful else 0)
+    while (left := processes.connections(port)) and time.monotonic() < end:
+        time.sleep(0.05)
+    systemd.systemctl("stop", layout.front_service, check=False)
+    if accepts(port):
+        owners = processes.holders(processes.listener(port) or set())
+        who = ", ".join(processes.describe(p) for p in sorted(owners)) or "nobody that is visible"
+        raise SystemdError(f"port {port} still accepts connections after the front was closed", f"held by {who}")
+    return {"front": "closed", "graceful": graceful, "streams_cut": left}
+
+
+def accepts(port: int) -> bool:
+    """Says whether the port accepts a connection: the only proof of open or closed."""
+    try:
+        with socket.create_connection(("127.0.0.1", port), timeout=2):
+            return True
+    except OSError:
+        return False
+
+
+def state(layout: Layout, release: Release | None) -> str:
+    """Returns open, closed, or none (the release owns the public port itself)."""
+    if release is None or not release.front:
+        return "none"
+    return "open" if accepts(int(release.front["port"])) else "closed"

@@ -1,0 +1,1 @@
+"""The gates: what a release must pass. Each is a function that returns evidence or raises GateFailed."""

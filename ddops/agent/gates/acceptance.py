@@ -1,0 +1,80 @@
+"""Acceptance: how many tokens a verify step yields, mid-stream, like passes compared with known-good.
+
+The accept length of a pass is tokens over verify steps (SGLang's own definition: the bonus token
+counts), taken between the first and the last part of each stream, where drafts are cut short. Pass 1
+follows a flush of the cache; pass 2 repeats the prompts, which a drafter that remembers answers better.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ..engine import Engine
+from ..errors import GateFailed
+
+_EDGE = 8  # tokens at either end of a stream that do not count
+PASSES = ("cold", "warm")
+
+
+def measure(engine: Engine, settings: dict[str, Any], timeout: float) -> dict[str, float] | None:
+    """Returns the accept length of each pass at concurrency 1, None where the engine does not speculate.
+
+    Raises GateFailed where a stream tells nothing although another did.
+    """
+    engine.post("/flush_cache", {}, timeout)
+    found: dict[str, float] = {}
+    for name in PASSES:
+        tokens = steps = 0
+        for prompt in settings["prompts"]:
+            counted = _mid_stream(engine, prompt, settings["tokens"], timeout)
+            if counted is None:
+                if found or tokens:
+                    raise GateFailed("a stream without its count of verify steps", f"prompt {prompt!r}")
+                return None
+            tokens, steps = tokens + counted[0], steps + counted[1]
+        if steps <= 0:
+            raise GateFailed("no verify step was counted in mid-stream", f"pass {name}")
+        found[name] = round(tokens / steps, 3)
+    return found
+
+
+def _mid_stream(engine: Engine, prompt: str, tokens: int, timeout: float) -> tuple[int, int] | None:
+    body = {
+        "text": prompt,
+        "sampling_params": {"max_new_tokens": tokens, "temperature": 0, "ignore_eos": True},
+    }
+    first = last = None
+    for event in engine.stream("/generate", body, timeout):
+        meta = event.get("meta_info", {})
+        if "spec_verify_ct" not in meta:
+            return None
+        at = (int(meta["completion_tokens"]), int(meta["spec_verify_ct"]))
+        if at[0] >= _EDGE and first is None:
+            first = at
+        if at[0] <= tokens - _EDGE:
+            last = at
+    if first is None or last is None or last[1] <= first[1]:
+        return 0, 0
+    return last[0] - first[0], last[1] - first[1]
+
+
+def acceptance(
+    engine: Engine, known_good: dict[str, float] | None, settings: dict[str, Any], timeout: float
+) -> dict[str, Any]:
+    """Compares each pass with known-good's, or with ``min_accept_length`` where known-good does not speculate."""
+    found = measure(engine, settings, timeout)
+    if found is None:
+        raise GateFailed("the engine does not speculate although it was asked to", "no stream counts verify steps")
+    evidence: dict[str, Any] = {"accept_length": found, "known_good": known_good}
+    for name in PASSES:
+        floor = settings["min_accept_length"]
+        if known_good:
+            floor = max(floor, known_good[name] * (1 - settings["tolerance"]))
+        if found[name] < floor:
+            raise GateFailed(
+                f"the accept length collapsed: {found[name]:.2f} in the {name} pass",
+                f"at least {floor:.2f} was expected"
+                + (f", known-good has {known_good[name]:.2f}" if known_good else ""),
+                evidence=evidence,
+            )
+    return evidence

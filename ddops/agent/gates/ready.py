@@ -1,0 +1,85 @@
+"""Ready: this invocation answers on its own port, and what is in effect is what was asked for."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+from .. import processes, systemd
+from ..engine import Engine
+from ..errors import GateFailed
+from ..releases import Release
+from ..watch import EngineWatch
+
+
+def ready(release: Release, engine: Engine, watch: EngineWatch, timeout: float) -> dict[str, Any]:
+    """Checks unit, listener, a real generation, the effective settings and the overlay's reports.
+
+    Returns the evidence; raises GateFailed naming the first thing that is not as it must be.
+    """
+    unit = systemd.show(release.unit)
+    if unit.active != "active" or unit.invocation != watch.unit.invocation:
+        raise GateFailed(f"{unit.name} is {unit.active}", f"invocation {unit.invocation or 'none'}")
+    if not processes.of_unit(unit, release.port):
+        owners = processes.holders(processes.listener(release.port) or set())
+        who = ", ".join(processes.describe(p) for p in sorted(owners)) or "nobody"
+        raise GateFailed(f"port {release.port} is not {unit.name}'s own", f"it is held by {who}")
+    if not engine.healthy(timeout):
+        raise GateFailed(f"{unit.name} is active but /health is not 200")
+    text = _generate(engine, timeout)
+    evidence: dict[str, Any] = {"invocation": unit.invocation, "main_pid": unit.main_pid, "generation": text}
+    expect = release.manifest.get("expect") or {}
+    if settings := expect.get("server_info"):
+        evidence["effective"] = _effective(engine, settings, timeout)
+    if release.adopted:
+        return evidence
+    if not watch.fired_up:
+        raise GateFailed("the journal of this invocation holds no line that the server is ready")
+    if "graphs" in expect:
+        evidence["graphs"] = _graphs(engine, watch, bool(expect["graphs"]), timeout)
+    evidence["overlay"] = _overlay(watch, release, int(expect.get("overlay_ranks", 0)))
+    return evidence
+
+
+def _effective(engine: Engine, settings: dict[str, Any], timeout: float) -> dict[str, Any]:
+    info = engine.get_json("/server_info", timeout)
+    for key, want in settings.items():
+        if key not in info:
+            raise GateFailed(f"the engine does not say its {key}", "/server_info has no such key")
+        if info[key] != want:
+            raise GateFailed(f"{key} is {info[key]!r} in effect, {want!r} was asked for", "read from /server_info")
+    return {key: info[key] for key in settings}
+
+
+def _generate(engine: Engine, timeout: float) -> str:
+    params = {"max_new_tokens": 16, "temperature": 0, "ignore_eos": True}
+    text = str(engine.post("/generate", {"text": "1, 2, 3,", "sampling_params": params}, timeout).get("text", ""))
+    if not text.strip():
+        raise GateFailed("a generation came back empty")
+    return text
+
+
+def _graphs(engine: Engine, watch: EngineWatch, want: bool, timeout: float) -> str:
+    """Generates until a decode line says whether graphs run: the engine prints one every few steps only."""
+    end = time.monotonic() + timeout
+    while not (said := [line["graph"] for line in watch.decode if "graph" in line]):
+        if time.monotonic() > end:
+            raise GateFailed("no decode line says whether CUDA graphs run", "the journal of this invocation holds none")
+        _generate(engine, timeout)
+    if ("True" in said) != want:
+        asked = "asked for" if want else "switched off"
+        raise GateFailed(f"CUDA graphs were {asked}, the decode lines say {said[-1]}", "a silent fallback is a fault")
+    return said[-1]
+
+
+def _overlay(watch: EngineWatch, release: Release, ranks: int) -> list[dict[str, Any]]:
+    """Requires a good report of this release's overlay from every scheduler rank."""
+    reports = [r for r in watch.overlay_reports if r.get("process") == "scheduler"]
+    if bad := [r for r in watch.overlay_reports if not r.get("ok")]:
+        raise GateFailed("the overlay is not in effect", str(bad[0].get("problem", "it reported a problem")))
+    own = f"{release.manifest['service']}-{release.number:04d}"
+    if wrong := [r for r in reports if r.get("release") != own]:
+        raise GateFailed("another release's overlay is in effect", f"{wrong[0].get('release')}, not {own}")
+    if len({r.get("tp_rank") for r in reports}) < ranks:
+        raise GateFailed("the overlay did not report from every scheduler rank", f"{len(reports)} of {ranks} reported")
+    return reports

@@ -1,0 +1,123 @@
+"""One operation in the supervisor's hands: its request, its step log, and what interrupts it."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+from typing import Any
+
+from . import processes
+from .errors import Cancelled, EngineFault, GateFailed
+from .faults import Fault
+from .layout import Layout
+from .steplog import StepLog
+from .systemd import Unit
+from .watch import EngineWatch
+
+TICK_S = 0.05
+
+
+class Operation:
+    """Runs in a thread of its own while the supervisor's main thread calls ``look``.
+
+    ``look`` reads the journal of the engine under watch and kills a trial at its first fault; the
+    operation's own code learns of that at its next ``check``.
+    """
+
+    def __init__(self, layout: Layout, request: dict[str, Any]) -> None:
+        self.layout = layout
+        self.request = request
+        self.log = StepLog(layout, int(request["operation"]))
+        self.fault: Fault | None = None
+        self.cancelled_by = ""
+        self.watched: EngineWatch | None = None
+        self._trial = False
+        self._uninterruptible = False
+        self._mutex = threading.Lock()
+
+    # ---- the operation's own thread
+
+    def watch(self, unit: Unit, *, trial: bool) -> EngineWatch:
+        """Puts an engine under watch; a trial is killed at its first fault."""
+        watched = EngineWatch(unit)
+        with self._mutex:
+            self.fault = None
+            self._trial = trial
+            self.watched = watched
+        return watched
+
+    def unwatch(self) -> None:
+        """Ends the watch. A fault that was found stays known."""
+        with self._mutex:
+            watched, self.watched = self.watched, None
+        if watched:
+            watched.close()
+
+    def shield(self) -> None:
+        """From here on nothing interrupts: the way back is under way, or the release is being promoted."""
+        with self._mutex:
+            self._uninterruptible = True
+
+    def check(self) -> None:
+        """Raises EngineFault or Cancelled if the operation must not go on."""
+        if self.fault:
+            raise EngineFault(
+                f"fault in the engine: {self.fault.rule}",
+                self.fault.why,
+                evidence={"fault": self.fault.record()},
+            )
+        if self.cancelled_by and not self._uninterruptible:
+            raise Cancelled("ended by an operator", f"rollback by {self.cancelled_by}")
+
+    def until(self, met: Callable[[], Any], seconds: float, what: str) -> Any:
+        """Waits until ``met`` returns something true and returns it; raises GateFailed after ``seconds``."""
+        end = time.monotonic() + seconds
+        while True:
+            self.check()
+            if value := met():
+                return value
+            if time.monotonic() > end:
+                raise GateFailed(f"{what}: not within {seconds:g} s")
+            time.sleep(TICK_S)
+
+    def progress(self, step: str, text: str) -> None:
+        self.log.progress(step, text)
+
+    # ---- the supervisor's main thread
+
+    def descriptors(self) -> list[int]:
+        """Returns what tells of news: nothing once a fault was found, since nobody reads on then."""
+        watched = self.watched
+        return watched.descriptors() if watched and not self.fault else []
+
+    def look(self) -> None:
+        """Reads what is new; at the first fault of a trial its whole control group is killed."""
+        with self._mutex:
+            watched, trial = self.watched, self._trial
+            if watched is None or self.fault:
+                return
+            fault = watched.poll()
+            if fault is None:
+                return
+            began = time.time_ns()
+            if trial:
+                processes.kill(watched.unit.cgroup)
+            self.fault = fault
+        self.log.write(
+            "fault",
+            **fault.record(),
+            killed=trial,
+            ms_from_line_to_kill=round((began // 1000 - fault.time_us) / 1000, 1),
+        )
+
+    def cancel(self, by: str) -> None:
+        """Asks the operation to go the way back; a trial is killed at once."""
+        with self._mutex:
+            if self._uninterruptible or self.cancelled_by:
+                return
+            self.cancelled_by = by
+            watched, trial = self.watched, self._trial
+        self.log.write("cancelled", by=by)
+        if watched and trial:
+            processes.kill(watched.unit.cgroup)

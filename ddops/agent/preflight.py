@@ -1,0 +1,139 @@
+"""What must hold before anything is touched. Nothing here changes the service."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+from . import durable, processes, releases, restore, stack, steplog, systemd
+from .errors import Refused
+from .layout import LAB_MARK, Layout
+from .operation import Operation
+from .releases import Release
+
+_PROOF_OF_BAD = ("gate-failed", "engine-fault")
+
+
+def check(op: Operation, trial: Release, way_back: Release | None) -> dict[str, Any]:
+    """Raises Refused for the first thing that stands in the way; returns what was found."""
+    request, layout = op.request, op.layout
+    if wrong := releases.problems(trial):
+        raise Refused("the staged release is damaged", "; ".join(wrong[:3]), "run the same command again")
+    found: dict[str, Any] = {"way_back": None}
+    if way_back is None and not request.get("first"):
+        raise Refused(
+            f"{layout.name} has no known-good release: there is no way back",
+            "nothing was adopted and nothing was promoted yet",
+            "ddops adopt UNIT, or --first to deploy with no way back",
+        )
+    _drill(trial, bool(request.get("drill_anyway")))
+    if not request.get("force"):
+        _not_proven_bad(layout, trial)
+    if way_back:
+        found["way_back"] = restore.prove(layout, way_back)
+        _same_stack(layout, way_back)
+    found["stack"] = _stack_of_trial(layout, trial)
+    _port_free(trial.port, "the release's own port")
+    if trial.front:
+        _front_port(layout, int(trial.front["port"]), way_back)
+    return found
+
+
+def room(layout: Layout, bytes_needed: int, files_needed: int) -> None:
+    """Raises Refused where the disk lacks bytes or inodes for a release, with head-room."""
+    durable.make_directory(layout.releases, 0o711)
+    disk = os.statvfs(layout.releases)
+    need = 2 * bytes_needed + (16 << 20)
+    if disk.f_bavail * disk.f_frsize < need:
+        raise Refused(
+            f"{layout.releases} has {disk.f_bavail * disk.f_frsize >> 20} MiB free, {need >> 20} MiB are needed",
+            "no space for the release",
+            "ddops history shows old releases",
+        )
+    if disk.f_files and disk.f_favail < files_needed + 100:
+        raise Refused(
+            f"{layout.releases} has {disk.f_favail} inodes free, {files_needed + 100} are needed", "", "df -i"
+        )
+
+
+def _drill(trial: Release, anyway: bool) -> None:
+    if trial.manifest.get("drill") and not LAB_MARK.exists() and not anyway:
+        raise Refused(
+            f"drill {trial.manifest['drill']['name']} on a host that is not a lab host",
+            "a drill breaks the service on purpose",
+            "--drill-on-production says that you mean it",
+        )
+
+
+def _not_proven_bad(layout: Layout, trial: Release) -> None:
+    if trial.manifest.get("drill"):
+        return
+    for outcome in reversed(steplog.outcomes(layout)):
+        release, reason = outcome.get("release") or {}, outcome.get("reason") or {}
+        if release.get("fingerprint") != trial.manifest["fingerprint"]:
+            continue
+        if outcome["outcome"] == "promoted":
+            return
+        if outcome["outcome"] == "rolled-back" and reason.get("code") in _PROOF_OF_BAD:
+            raise Refused(
+                f"this release was rolled back before, as release {release['release']}",
+                f"{reason['what']} ({outcome['ended']})",
+                "--force tries it again",
+            )
+
+
+def _same_stack(layout: Layout, way_back: Release) -> None:
+    recorded = durable.read_json(way_back.directory / "stack.json")
+    python, model = way_back.manifest["engine"].get("python"), way_back.manifest["engine"].get("model")
+    if not recorded or not python:
+        return
+    now = stack.describe(python, model)
+    for key, name in (
+        ("sglang", "SGLang"),
+        ("environment", "the environment of SGLang"),
+        ("model", "the model"),
+    ):
+        if now[key] != recorded[key]:
+            raise Refused(
+                f"{name} is not what known-good was promoted on",
+                f"{recorded[key][:16]} became {now[key][:16]}: the way back is not proven",
+                "put it back, or adopt what runs now",
+            )
+    if wrong := stack.damaged(layout, python):
+        raise Refused("SGLang on this host is damaged", "; ".join(wrong[:3]), "reinstall it, known-good needs it too")
+
+
+def _stack_of_trial(layout: Layout, trial: Release) -> dict[str, Any]:
+    engine = trial.manifest["engine"]
+    found = stack.describe(engine["python"], engine["model"])
+    if found["sglang"] != engine["sglang"]:
+        raise Refused(
+            f"SGLang {found['sglang']} is on the host, the profile is for {engine['sglang']}",
+            "the overlay is pinned to a version",
+            "install that version, or use a profile for this one",
+        )
+    durable.write_json(trial.directory / "stack.json", found)
+    return found
+
+
+def _port_free(port: int, what: str) -> None:
+    if inodes := processes.listener(port):
+        owners = ", ".join(processes.describe(p) for p in sorted(processes.holders(inodes))) or "nobody visible"
+        raise Refused(f"port {port} ({what}) is in use", f"by {owners}", "end that process, or choose other ports")
+
+
+def _front_port(layout: Layout, port: int, way_back: Release | None) -> None:
+    inodes = processes.listener(port)
+    if not inodes:
+        return
+    ours = {1} | (processes.pids(systemd.show(layout.front_service).cgroup))
+    if way_back:
+        ours |= processes.pids(systemd.show(way_back.unit).cgroup)
+    if not processes.holders(inodes) & ours:
+        _port_free(port, "the public port")
+
+
+def lab_host() -> bool:
+    """Says whether this is a lab host."""
+    return Path(LAB_MARK).exists()

@@ -1,0 +1,91 @@
+"""Promotion: the release becomes known-good and the one that boots."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from typing import Any
+
+from . import durable, front, releases, systemd
+from .errors import AgentError
+from .layout import UNITS, Layout
+from .releases import Release
+
+KEPT_PROMOTED = 5
+KEPT_FAILED = 5
+
+
+def promote(layout: Layout, release: Release, before: Release | None) -> dict[str, Any]:
+    """Makes a running release known-good; every part can be repeated.
+
+    The rename of the alias is the moment that counts: before it the old known-good boots, after it
+    the new one does. Raises AgentError where systemd did not take the release over as it runs.
+    """
+    was = systemd.show(release.unit)
+    if not release.adopted:
+        systemd.install(release.unit, (release.directory / release.unit).read_bytes())
+        wants = UNITS / f"{release.unit}.wants"
+        wants.mkdir(exist_ok=True)
+        durable.link(wants / layout.front_socket, str(UNITS / layout.front_socket))
+        durable.sync_directory(UNITS)
+    if release.front:
+        front.install(layout, release)
+        target = f"DDOPS_TARGET={release.manifest['engine']['host']}:{release.port}\n"
+        durable.write(layout.front_target, target.encode(), mode=0o644)
+    systemd.make_boot(layout, release.unit)
+    releases.point(layout.known_good, release)
+    releases.point(layout.live, release)
+    durable.write_json(release.directory / "promoted.json", {"release": release.number})
+    systemd.unlink_trial(release.unit)
+    durable.remove(layout.front_target_of_trial)
+    if before and not before.adopted and before.number != release.number:
+        _forget_unit(before)
+    systemd.daemon_reload()
+    now = systemd.show(release.unit)
+    if now.main_pid != was.main_pid or now.needs_reload or systemd.boots(layout) != release.unit:
+        raise AgentError(
+            f"systemd did not take over {release.unit} as it runs",
+            f"main pid {was.main_pid} became {now.main_pid}, needs reload: {now.needs_reload}",
+            f"systemctl status {release.unit}",
+        )
+    install_rollback_script(layout, release)
+    return {"boots": release.unit, "pruned": prune(layout)}
+
+
+def _forget_unit(release: Release) -> None:
+    """Takes a former known-good's unit out of /etc; its text stays in the release."""
+    durable.remove(UNITS / release.unit)
+    shutil.rmtree(UNITS / f"{release.unit}.wants", ignore_errors=True)
+
+
+def install_rollback_script(layout: Layout, release: Release) -> None:
+    """Writes the script that rolls back with no client, and the agent that it runs."""
+    agent = release.directory / "agent.pyz"
+    if agent.exists():
+        durable.write(layout.agent, agent.read_bytes())
+    script = f"""#!/bin/sh
+# does what 'ddops rollback' does, with nothing but this host: {layout.rollback_script} [RELEASE]
+exec /usr/bin/python3 {layout.agent} rollback {layout.name} "$@"
+"""
+    durable.write(layout.rollback_script, script.encode(), mode=0o755)
+
+
+def prune(layout: Layout) -> list[int]:
+    """Removes old releases; never known-good, live, an adopted one, or one whose unit is known to systemd.
+
+    Promoted and failed releases have quotas of their own, so that failures never push out a good one.
+    """
+    kept = {p["release"] for p in (durable.read_json(layout.known_good), durable.read_json(layout.live)) if p}
+    promoted: list[int] = []
+    failed: list[int] = []
+    for number in reversed(releases.numbers(layout)):
+        directory = layout.release_dir(number)
+        if number in kept or releases.load(layout, number).adopted:
+            continue
+        (promoted if (directory / "promoted.json").exists() else failed).append(number)
+    gone = promoted[KEPT_PROMOTED:] + failed[KEPT_FAILED:]
+    for number in gone:
+        aside = layout.releases / f".pruned-{number:04d}"
+        os.replace(layout.release_dir(number), aside)
+        shutil.rmtree(aside)
+    return gone

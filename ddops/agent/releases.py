@@ -1,0 +1,195 @@
+"""Releases: immutable directories, the pointers that name them, and how one arrives."""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import json
+import os
+import re
+import shutil
+import tarfile
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
+from typing import Any
+
+from . import durable
+from .errors import Refused
+from .layout import Layout
+
+MANIFEST = "manifest.json"
+
+
+@dataclass(frozen=True)
+class Release:
+    """One release as its manifest describes it."""
+
+    number: int
+    directory: Path
+    sha256: str
+    manifest: dict[str, Any]
+
+    @property
+    def unit(self) -> str:
+        return str(self.manifest["unit"])
+
+    @property
+    def port(self) -> int:
+        return int(self.manifest["engine"]["port"])
+
+    @property
+    def adopted(self) -> bool:
+        return bool(self.manifest.get("adopted"))
+
+    @property
+    def front(self) -> dict[str, Any] | None:
+        """The front's settings; None where the release owns the public port itself."""
+        front = self.manifest.get("front")
+        return dict(front) if front else None
+
+    @property
+    def gates(self) -> dict[str, Any]:
+        return dict(self.manifest["gates"])
+
+    @property
+    def deadlines(self) -> dict[str, float]:
+        return dict(self.manifest["deadlines"])
+
+    def summary(self) -> dict[str, Any]:
+        """What status and outcomes say of a release."""
+        keys = ("profile", "budget", "graphs", "drill", "fingerprint", "created", "by", "adopted")
+        return {"release": self.number, "unit": self.unit, "port": self.port, "sha256": self.sha256} | {
+            k: self.manifest[k] for k in keys if self.manifest.get(k) is not None
+        }
+
+
+def load(layout: Layout, number: int) -> Release:
+    """Reads a release; raises Refused where it is not there or damaged."""
+    directory = layout.release_dir(number)
+    try:
+        data = (directory / MANIFEST).read_bytes()
+        manifest = json.loads(data)
+    except FileNotFoundError:
+        known = ", ".join(str(n) for n in numbers(layout)) or "none"
+        raise Refused(f"release {number} is not on this host", f"here are: {known}", "ddops history") from None
+    except ValueError as error:
+        raise Refused(f"the manifest of release {number} is damaged", str(error), "ddops history") from None
+    return Release(number, directory, hashlib.sha256(data).hexdigest(), manifest)
+
+
+def numbers(layout: Layout) -> list[int]:
+    """Returns the numbers of the releases on this host, ascending."""
+    if not layout.releases.is_dir():
+        return []
+    return sorted(int(p.name) for p in layout.releases.iterdir() if re.fullmatch(r"\d{4,}", p.name))
+
+
+def next_number(layout: Layout) -> int:
+    """Returns the number of the next release: above every one that is here or ever was."""
+    counter = durable.read_json(layout.root / "sequence") or {}
+    return max([int(counter.get("last", 0)), *numbers(layout)]) + 1
+
+
+def problems(release: Release) -> list[str]:
+    """Compares a release's files with its manifest, byte for byte; returns what differs."""
+    found = []
+    for name, want in release.manifest["files"].items():
+        path = Path(name) if release.adopted else release.directory / name
+        try:
+            have = hashlib.sha256(path.read_bytes()).hexdigest()
+        except OSError as error:
+            found.append(f"{path}: {error.strerror}")
+            continue
+        if have != want:
+            found.append(f"{path}: sha256 {have[:12]}, the manifest says {want[:12]}")
+    return found
+
+
+def unpack(layout: Layout, archive: bytes, manifest: bytes) -> Release:
+    """Stores a release: unpacked under a temporary name, verified, synced, renamed.
+
+    Raises Refused where the archive has an unsafe member, differs from the manifest, or its
+    number is not the next one.
+    """
+    described = json.loads(manifest)
+    number = int(described["release"])
+    expected = next_number(layout)
+    if number != expected:
+        raise Refused(
+            f"this plan is for release {number}, the host expects {expected}",
+            "somebody else staged a release since the plan was made",
+            "run the same command again",
+        )
+    durable.make_directory(layout.releases, 0o711)
+    incoming = layout.releases / f".incoming-{number:04d}"
+    shutil.rmtree(incoming, ignore_errors=True)
+    incoming.mkdir(mode=0o711)
+    try:
+        with tarfile.open(fileobj=io.BytesIO(archive), mode="r:gz") as tar:
+            for member in tar:
+                _extract(tar, member, incoming)
+        (incoming / MANIFEST).write_bytes(manifest)
+        staged = Release(number, incoming, "", described)
+        if wrong := problems(staged):
+            raise Refused("the archive does not match its manifest", "; ".join(wrong), "run the same command again")
+        for path in incoming.rglob("*"):
+            if path.is_file():
+                with open(path, "rb") as file:
+                    os.fsync(file.fileno())
+            else:
+                durable.sync_directory(path)
+        durable.sync_directory(incoming)
+        os.replace(incoming, layout.release_dir(number))
+    except BaseException:
+        shutil.rmtree(incoming, ignore_errors=True)
+        raise
+    durable.sync_directory(layout.releases)
+    durable.write_json(layout.root / "sequence", {"last": number})
+    return load(layout, number)
+
+
+def _extract(tar: tarfile.TarFile, member: tarfile.TarInfo, into: Path) -> None:
+    name = PurePosixPath(member.name)
+    if name.is_absolute() or ".." in name.parts or not (member.isreg() or member.isdir()):
+        raise Refused(f"the archive holds an unsafe member: {member.name}", "", "report this")
+    target = into / name
+    # only the overlay is for the service's own user; the rest is root's
+    public = name.parts[0] == "overlay"
+    if member.isdir():
+        target.mkdir(parents=True, exist_ok=True)
+        target.chmod(0o755 if public else 0o700)
+        return
+    source = tar.extractfile(member)
+    assert source is not None  # noqa: S101 - isreg() above
+    target.write_bytes(source.read())
+    target.chmod(0o644 if public else 0o600)
+
+
+def point(path: Path, release: Release, **more: Any) -> None:
+    """Replaces a pointer file: known-good or live."""
+    durable.write_json(path, {"release": release.number, "sha256": release.sha256, **more}, mode=0o644)
+
+
+def pointed(layout: Layout, path: Path) -> Release | None:
+    """Returns the release that a pointer names, None where there is no pointer.
+
+    Raises Refused where the pointer is damaged or the release is not the one that was pointed to.
+    """
+    try:
+        pointer = durable.read_json(path)
+    except ValueError:
+        raise Refused(
+            f"the pointer {path} is damaged",
+            "it is not a JSON document",
+            "name the release: ddops rollback --to N",
+        ) from None
+    if pointer is None:
+        return None
+    release = load(layout, int(pointer["release"]))
+    if release.sha256 != pointer["sha256"]:
+        raise Refused(
+            f"release {release.number} is not the one that {path.name} was set to",
+            f"its manifest has sha256 {release.sha256[:12]}, the pointer says {pointer['sha256'][:12]}",
+            "name another release: ddops rollback --to N",
+        )
+    return release

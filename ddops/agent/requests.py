@@ -1,0 +1,149 @@
+"""Requests to the supervisor: filed under the lock, so that two operators cannot both be first."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import time
+from pathlib import Path
+from typing import Any
+
+from . import durable, lock, releases, steplog, supervisor, systemd
+from .errors import AgentError, Locked, Refused
+from .layout import BOOT_WANTS, UNITS, Layout
+
+SUPERVISOR_UNIT = "ddops-supervisor@.service"
+
+
+def file(layout: Layout, request: dict[str, Any]) -> int:
+    """Files a request and wakes the supervisor; returns the operation's number.
+
+    Raises Locked where another operation is under way.
+    """
+    with lock.held(layout):
+        if steplog.under_way(layout) is not None:
+            raise lock.locked_by(layout)
+        for leftover in (layout.cancel, layout.confirmed):
+            durable.remove(leftover)
+        operation = steplog.start(layout, request)
+    supervisor.ring(layout)
+    return operation
+
+
+def install_supervisor(layout: Layout, unit_text: str, agent: bytes) -> None:
+    """Installs, enables and starts the service's supervisor with this agent; nothing where all is so already.
+
+    Raises Locked while an operation is under way: the agent is never replaced in the middle of one.
+    """
+    durable.make_directory(layout.operations, 0o700)
+    with lock.held(layout):
+        if steplog.under_way(layout) is not None:
+            raise lock.locked_by(layout)
+        changed = not layout.agent.exists() or layout.agent.read_bytes() != agent
+        if changed:
+            durable.write(layout.agent, agent)
+        if systemd.install(SUPERVISOR_UNIT, unit_text.encode()):
+            changed = True
+            systemd.daemon_reload()
+        wanted = BOOT_WANTS / layout.supervisor
+        if not wanted.is_symlink():
+            BOOT_WANTS.mkdir(exist_ok=True)
+            durable.link(wanted, str(UNITS / SUPERVISOR_UNIT))
+            systemd.daemon_reload()
+    if changed or systemd.show(layout.supervisor).active != "active":
+        systemd.systemctl("reset-failed", layout.supervisor, check=False)
+        systemd.systemctl("restart", layout.supervisor)
+
+
+def rollback(layout: Layout, to: int | None, by: str) -> dict[str, Any]:
+    """Asks for the way back; returns the operation that goes it.
+
+    A deploy that is under way is ended and goes back by itself. Where no supervisor can be had, the
+    rollback is carried out by this process.
+    """
+    current = steplog.under_way(layout)
+    alive = _supervisor_alive(layout)
+    if current and current["kind"] == "deploy":
+        if to is not None:
+            known = durable.read_json(layout.known_good) or {}
+            if known.get("release") != to:
+                raise Locked(
+                    "a trial is under way",
+                    "first end it: it goes back to known-good",
+                    "ddops rollback, then --to N",
+                )
+        durable.make_directory(layout.run, 0o711)
+        durable.write_json(layout.cancel, {"operation": current["operation"], "by": by})
+        supervisor.ring(layout)
+        if not alive:
+            _operate_here(layout, current)
+        return {"operation": current["operation"], "ended": "trial"}
+    operation = file(layout, {"kind": "rollback", "to": to, "by": by})
+    if not alive:
+        request = steplog.under_way(layout)
+        if request:
+            _operate_here(layout, request)
+    return {"operation": operation}
+
+
+def confirm(layout: Layout, by: str) -> dict[str, Any]:
+    """Confirms the trial that waits for it; raises Refused where none does."""
+    current = steplog.under_way(layout)
+    events = list(steplog.read(steplog.steps_file(layout, current["operation"]))) if current else []
+    waits = [e for e in events if e.get("step") == "confirm"]
+    if current is None or not waits or waits[-1]["event"] != "step":
+        raise Refused("no release waits for a confirmation", "", "ddops status")
+    durable.write_json(layout.confirmed, {"operation": current["operation"]})
+    return {"operation": current["operation"], "by": by}
+
+
+def _supervisor_alive(layout: Layout) -> bool:
+    """Makes sure of a supervisor, starting it where it is not active."""
+    with contextlib.suppress(AgentError):
+        if systemd.show(layout.supervisor).active != "active":
+            systemd.systemctl("reset-failed", layout.supervisor, check=False)
+            systemd.systemctl("start", layout.supervisor, timeout=10)
+        return systemd.show(layout.supervisor).active == "active"
+    return False
+
+
+def _operate_here(layout: Layout, request: dict[str, Any]) -> None:
+    with lock.held(layout):
+        supervisor.operate(layout, request)
+
+
+def stage(layout: Layout, archive: bytes, manifest: bytes) -> dict[str, Any]:
+    """Stores a release that has arrived; returns its summary."""
+    with lock.held(layout):
+        if steplog.under_way(layout) is not None:
+            raise lock.locked_by(layout)
+        return releases.unpack(layout, archive, manifest).summary()
+
+
+def follow(layout: Layout, operation: int, after: int, heartbeat_s: float = 1.0) -> Any:
+    """Yields the steps of an operation above number ``after``, a heartbeat each second, then the outcome."""
+    steps, outcome = steplog.steps_file(layout, operation), steplog.outcome_file(layout, operation)
+    if not steplog.request_file(layout, operation).exists():
+        raise Refused(f"operation {operation} is not known on this host", "", "ddops history")
+    told, size = time.monotonic(), -1
+    while True:
+        ended = outcome.exists()  # asked before the steps are read: none is missed
+        if (now := _size(steps)) != size:
+            size = now
+            for event in steplog.read(steps, after):
+                after = event["n"]
+                yield event
+        if ended:
+            yield {"event": "result", "result": durable.read_json(outcome)}
+            return
+        if time.monotonic() - told > heartbeat_s:
+            told = time.monotonic()
+            yield {"event": "alive"}
+        time.sleep(0.02)
+
+
+def _size(path: Path) -> int:
+    try:
+        return os.stat(path).st_size
+    except FileNotFoundError:
+        return 0

@@ -1,0 +1,121 @@
+"""A rollback that an operator asked for."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from . import front, releases, restore, service, systemd
+from .errors import AgentError, Refused, ServiceDown
+from .gates.smoke import smoke
+from .operation import Operation
+from .promote import promote
+from .releases import Release
+
+
+def run(op: Operation) -> dict[str, Any]:
+    """Returns to known-good, or to the promoted release that the request names. Repeatable.
+
+    Where that release serves already and answers right, nothing is restarted.
+    """
+    layout = op.layout
+    try:
+        target = _target(op)
+        proof = restore.prove(layout, target)
+    except AgentError as error:
+        return {
+            "outcome": "refused",
+            "reason": error.record(),
+            "release": None,
+            "previous": None,
+            "verdicts": [],
+        }
+    live = _live(op)
+    outcome: dict[str, Any] = {"release": target.summary(), "previous": live.summary() if live else None}
+    try:
+        if _serves(op, target):
+            front.open_to(layout, target, trial=False)
+            verdict = {"gate": "smoke", "passed": True, "what": "it serves already and answers right"}
+            return {**outcome, "outcome": "unchanged", "reason": None, "verdicts": [verdict], "proof": proof}
+        found = _return_to(op, target, live)
+    except ServiceDown as down:
+        return {**outcome, "outcome": "rollback-failed", "reason": down.record(), "verdicts": []}
+    verdicts = [{"gate": name, "passed": True, "evidence": found[name]} for name in ("ready", "smoke")]
+    return {**outcome, "outcome": "rolled-back", "reason": None, "verdicts": verdicts, "proof": proof}
+
+
+def _target(op: Operation) -> Release:
+    layout, number = op.layout, op.request.get("to")
+    if number is None:
+        known_good = releases.pointed(layout, layout.known_good)
+        if known_good is None:
+            raise Refused(
+                f"{layout.name} has no known-good release", "nothing was adopted or promoted", "ddops history"
+            )
+        return known_good
+    target = releases.load(layout, int(number))
+    if not target.adopted and not (target.directory / "promoted.json").exists():
+        raise Refused(
+            f"release {number} was never promoted",
+            "a rollback goes only to a release that was good",
+            "ddops history",
+        )
+    return target
+
+
+def _live(op: Operation) -> Release | None:
+    """Returns the live release; a damaged pointer does not stand in the way of a rollback."""
+    try:
+        return releases.pointed(op.layout, op.layout.live)
+    except AgentError as error:
+        op.log.write("warning", **error.record())
+        return None
+
+
+def _serves(op: Operation, target: Release) -> bool:
+    """Says whether the target runs and answers right now."""
+    if not systemd.show(target.unit).running or systemd.boots(op.layout) != target.unit:
+        return False
+    try:
+        with op.log.step("ask"):
+            smoke(service.engine_of(target), target.gates["smoke"], target.deadlines["gates"])
+    except AgentError:
+        return False
+    return True
+
+
+def _return_to(op: Operation, target: Release, live: Release | None) -> dict[str, Any]:
+    layout = op.layout
+    try:
+        public = next((int(r.front["port"]) for r in (live, target) if r and r.front), None)
+        with op.log.step("drain") as found:
+            found.update(front.close(layout, public, 0))
+        for release in _others(op, target, live):
+            with op.log.step("stop") as found:
+                found.update(service.take_down(op, release, at_once=release is live))
+        found = service.settle(op, target, "return")
+        front.open_to(layout, target, trial=False)
+        if systemd.boots(layout) != target.unit:
+            with op.log.step("promote"):
+                promote(layout, target, live)
+    except ServiceDown:
+        raise
+    except AgentError as error:
+        raise ServiceDown(
+            f"release {target.number} did not come back: {error.what}",
+            error.why,
+            "ddops logs; ddops rollback --to N goes further back",
+            error.evidence,
+        ) from error
+    return found
+
+
+def _others(op: Operation, target: Release, live: Release | None) -> list[Release]:
+    """Returns the releases to take down: whatever runs, the target itself where it answers wrong."""
+    known_good = releases.pointed(op.layout, op.layout.known_good)
+    candidates = {r.number: r for r in (live, known_good, target) if r}
+    return [r for r in candidates.values() if systemd.show(r.unit).running and not _just_started(op, r)]
+
+
+def _just_started(op: Operation, release: Release) -> bool:
+    """True where this operation has started the release already, in an earlier life of the supervisor."""
+    return any(e["event"] == "started" and e["unit"] == release.unit for e in op.log.events)

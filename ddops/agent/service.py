@@ -1,0 +1,162 @@
+"""Bringing a release up and taking it down: each until it is really there, or really gone."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+from . import durable, processes, releases, systemd
+from .engine import Engine
+from .errors import AgentError, EngineFault, ServiceDown
+from .gates.ready import ready
+from .gates.smoke import smoke
+from .layout import UNITS, Layout
+from .operation import TICK_S, Operation
+from .releases import Release
+from .watch import EngineWatch
+
+_PROGRESS_BYTES = 1 << 20  # less read than this between two looks is a heartbeat, no load
+_HEALTH_TIMEOUT_S = 25.0  # SGLang's own limit is 20 s
+
+
+def engine_of(release: Release) -> Engine:
+    return Engine(str(release.manifest["engine"]["host"]), release.port)
+
+
+def make_known(layout: Layout, release: Release) -> None:
+    """Makes systemd know the release's unit and proves that it read this release's text."""
+    if not release.adopted and not (UNITS / release.unit).exists():
+        systemd.link_for_trial(layout, release.unit, release.directory / release.unit)
+    systemd.daemon_reload()
+    unit = systemd.show(release.unit)
+    if unit.load != "loaded" or unit.needs_reload:
+        raise AgentError(
+            f"systemd did not load {release.unit}",
+            f"load state {unit.load}" + (", an older text is in force" if unit.needs_reload else ""),
+            f"systemctl status {release.unit}",
+        )
+
+
+def start(op: Operation, release: Release, *, trial: bool) -> EngineWatch:
+    """Starts the release's unit, or takes the watch up again where this operation has started it before."""
+    unit = systemd.show(release.unit)
+    started = next((e for e in op.log.events if e["event"] == "started" and e["unit"] == release.unit), None)
+    if trial and started and not unit.running:
+        raise EngineFault(
+            f"{release.unit} ended while nobody watched",
+            f"result {unit.result}, {unit.exit_code} {unit.exit_status}",
+            evidence={"started": started},
+        )
+    if not unit.running:
+        op.log.write("starting", unit=release.unit)
+        systemd.start(release.unit, wait=False)
+        unit = op.until(lambda: _with_process(release.unit), 30, f"{release.unit} has no process")
+    if not started:
+        op.log.write("started", unit=release.unit, invocation=unit.invocation, main_pid=unit.main_pid)
+    return op.watch(unit, trial=trial)
+
+
+def _with_process(name: str) -> systemd.Unit | None:
+    unit = systemd.show(name)
+    if unit.active == "failed":
+        raise EngineFault(f"{name} failed at its start", f"result {unit.result}, {unit.exit_code} {unit.exit_status}")
+    return unit if unit.main_pid and unit.invocation else None
+
+
+def load(op: Operation, release: Release, watch: EngineWatch, step: str) -> dict[str, Any]:
+    """Waits until the engine answers /health on its own port.
+
+    The deadline is extended by progress: a new line in the journal, or a mebibyte read. It is never
+    longer than three times the last measured load, or ``load_cap`` where that is more.
+    """
+    began = time.monotonic()
+    deadlines = release.deadlines
+    last = measured_load(op.layout)
+    cap = max(deadlines["load_cap"], 3 * last if last else 0)
+    engine = engine_of(release)
+    lines, read, moved_at, told = 0, 0, began, 0.0
+    while True:
+        op.check()
+        moment = time.monotonic()
+        if processes.of_unit(watch.unit, release.port) and engine.healthy(_HEALTH_TIMEOUT_S):
+            seconds = round(time.monotonic() - began, 2)
+            durable.write_json(op.layout.root / "load.json", {"release": release.number, "seconds": seconds})
+            return {"seconds_to_health": seconds}
+        now_read = processes.bytes_read(watch.unit.cgroup)
+        if watch.lines > lines or now_read - read > _PROGRESS_BYTES:
+            lines, read, moved_at = watch.lines, max(read, now_read), moment
+        if moment - moved_at > deadlines["load_silence"]:
+            raise EngineFault(
+                f"the load of {release.unit} made no progress for {deadlines['load_silence']:g} s",
+                "no line in the journal, nothing read",
+                evidence={"last_lines": list(watch.recent)[-5:], "after_seconds": round(moment - began, 1)},
+            )
+        if moment - began > cap:
+            raise EngineFault(
+                f"the load of {release.unit} took longer than {cap:g} s",
+                f"three times the last measured load ({last or 0:g} s), at least {deadlines['load_cap']:g} s",
+                evidence={"last_lines": list(watch.recent)[-5:]},
+            )
+        if moment - told > 1 and watch.recent:
+            told = moment
+            op.progress(step, watch.recent[-1].strip()[:160])
+        time.sleep(TICK_S)
+
+
+def measured_load(layout: Layout) -> float | None:
+    """Returns the seconds of the last load that came to its end, None before the first."""
+    found = durable.read_json(layout.root / "load.json")
+    return float(found["seconds"]) if found else None
+
+
+def take_down(op: Operation, release: Release, *, at_once: bool) -> dict[str, Any]:
+    """Stops a release until its control group is empty and its port is free.
+
+    ``at_once`` kills the whole group first: a faulted engine has nothing left to drain. Raises
+    ServiceDown where something outlives even SIGKILL: then nothing may be started.
+    """
+    unit = systemd.show(release.unit)
+    if at_once:
+        processes.kill(unit.cgroup)
+    if unit.load != "not-found":
+        systemd.systemctl("stop", "--no-block", release.unit)
+    end = time.monotonic() + release.deadlines["stop"]
+    killed = at_once
+    while left := _left(unit, release):
+        if time.monotonic() > end and not killed:
+            killed = True
+            op.progress("stop", f"{release.unit} does not stop, sending SIGKILL")
+            processes.kill(unit.cgroup)
+            end = time.monotonic() + 10
+        elif time.monotonic() > end:
+            raise ServiceDown(
+                f"{release.unit} is not gone: {left}",
+                "nothing is started while it holds memory or its port",
+                f"end it by hand, then: {op.layout.rollback_script}",
+            )
+        time.sleep(TICK_S)
+    return {"killed": killed}
+
+
+def _left(unit: systemd.Unit, release: Release) -> str:
+    if alive := processes.pids(unit.cgroup):
+        return ", ".join(processes.describe(p) for p in sorted(alive))
+    if inodes := processes.listener(release.port):
+        owners = sorted(processes.holders(inodes))
+        return f"port {release.port} is held by " + (
+            ", ".join(processes.describe(p) for p in owners) or "nobody visible"
+        )
+    return "" if not systemd.show(unit.name).running else f"systemd still calls {unit.name} running"
+
+
+def settle(op: Operation, release: Release, step: str) -> dict[str, Any]:
+    """Brings up a release that was good before, and proves it by right answers. Opens nothing."""
+    with op.log.step(step) as found:
+        make_known(op.layout, release)
+        watch = start(op, release, trial=False)
+        found.update(load(op, release, watch, step))
+        engine, seconds = engine_of(release), release.deadlines["gates"]
+        found["ready"] = ready(release, engine, watch, seconds)
+        found["smoke"] = smoke(engine, release.gates["smoke"], seconds)
+        releases.point(op.layout.live, release)
+    return found

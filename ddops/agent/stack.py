@@ -1,0 +1,89 @@
+"""What a release stands on and does not carry: SGLang and its environment, and the model's files."""
+
+from __future__ import annotations
+
+import base64
+import csv
+import hashlib
+from pathlib import Path
+from typing import Any
+
+from . import durable
+from .errors import Refused
+from .layout import Layout
+
+_WHOLE = 16 << 20  # files of a model up to this size are hashed, larger ones told by size and mtime
+
+
+def site_packages(python: str) -> Path | None:
+    """Returns the site-packages of an environment, found without running it."""
+    found = sorted(Path(python).parent.parent.glob("lib/python3*/site-packages"))
+    return found[-1] if found else None
+
+
+def describe(python: str, model: str) -> dict[str, Any]:
+    """Returns SGLang's version and the digests that tell whether anything below a release has changed.
+
+    Raises Refused where the environment, SGLang in it, or the model is not there.
+    """
+    packages = site_packages(python)
+    if packages is None or not Path(python).exists():
+        raise Refused(f"there is no engine at {python}", "no such Python environment on the host", "ddops lab list")
+    sglang = sorted(packages.glob("sglang-*.dist-info"))
+    if not sglang:
+        raise Refused(f"SGLang is not in the environment of {python}", str(packages), "install it there")
+    digest = hashlib.sha256()
+    for record in sorted(packages.glob("*.dist-info/RECORD")):
+        digest.update(record.parent.name.encode() + record.read_bytes())
+    return {
+        "sglang": sglang[-1].name[len("sglang-") : -len(".dist-info")],
+        "environment": digest.hexdigest(),
+        "model": _model(Path(model)),
+    }
+
+
+def _model(folder: Path) -> str:
+    if not folder.is_dir():
+        raise Refused(f"the model is not at {folder}", "no such folder on the host", "check 'model' in the site file")
+    digest = hashlib.sha256()
+    for path in sorted(p for p in folder.iterdir() if p.is_file()):
+        stat = path.stat()
+        digest.update(f"{path.name} {stat.st_size} {stat.st_mtime_ns}".encode())
+        if stat.st_size <= _WHOLE:
+            digest.update(path.read_bytes())
+    return digest.hexdigest()
+
+
+def damaged(layout: Layout, python: str) -> list[str]:
+    """Compares SGLang's own files with the hashes of its RECORD; returns those that differ.
+
+    A file that was right once is believed as long as its inode, size and change time stay.
+    """
+    packages = site_packages(python)
+    if packages is None:
+        return [f"{python}: no environment"]
+    remembered = durable.read_json(layout.root / "verified.json") or {}
+    right: dict[str, list[int]] = {}
+    wrong = []
+    for record in packages.glob("sglang-*.dist-info/RECORD"):
+        for name, want, *_ in csv.reader(record.read_text().splitlines()):
+            if not want.startswith("sha256="):
+                continue
+            path = packages / name
+            try:
+                stat = path.stat()
+                mark = [stat.st_ino, stat.st_size, stat.st_ctime_ns]
+                if remembered.get(name) != mark and _sha256(path) != want[len("sha256=") :]:
+                    wrong.append(f"{path} differs from SGLang's RECORD")
+                    continue
+            except OSError as error:
+                wrong.append(f"{path}: {error.strerror}")
+                continue
+            right[name] = mark
+    if right != remembered:
+        durable.write_json(layout.root / "verified.json", right)
+    return wrong
+
+
+def _sha256(path: Path) -> str:
+    return base64.urlsafe_b64encode(hashlib.sha256(path.read_bytes()).digest()).rstrip(b"=").decode()

@@ -1,0 +1,120 @@
+"""What a service is doing, read from the host and not from anybody's memory."""
+
+from __future__ import annotations
+
+import os
+import platform
+from typing import Any
+
+from . import front, layout, processes, releases, service, steplog, systemd
+from .engine import Engine
+from .errors import AgentError
+from .gates.smoke import ask
+from .layout import LAB_MARK, Layout
+
+
+def facts(of: Layout) -> dict[str, Any]:
+    """Returns what a plan needs to know of the host and the service. Changes nothing."""
+    live, known_good = _release(of, "live"), _release(of, "known_good")
+    current = steplog.under_way(of)
+    return {
+        "hostname": platform.node(),
+        "lab": LAB_MARK.exists(),
+        "root": os.geteuid() == 0,
+        "python": platform.python_version(),
+        "services": layout.services(),
+        "next_release": releases.next_number(of),
+        "live": live.summary() if live else None,
+        "known_good": known_good.summary() if known_good else None,
+        "live_runs": bool(live) and systemd.show(live.unit).active == "active" if live else False,
+        "measured_load": service.measured_load(of),
+        "under_way": current,
+        "last": steplog.outcomes(of, 1),
+    }
+
+
+def status(of: Layout, timeout: float = 30.0) -> dict[str, Any]:
+    """Returns the state of a service, with one question asked of the live engine."""
+    found: dict[str, Any] = {
+        "service": of.name,
+        "host": platform.node(),
+        "boots": systemd.boots(of),
+        "supervisor": systemd.show(of.supervisor).active,
+        "under_way": _under_way(of),
+        "last": [_brief(o) for o in steplog.outcomes(of, 1)],
+    }
+    for name in ("live", "known_good"):
+        try:
+            release = releases.pointed(of, getattr(of, name))
+        except AgentError as error:
+            found[name] = {"error": error.record()}
+            continue
+        found[name] = release.summary() if release else None
+        if name == "live" and release:
+            found["engine"] = _engine(release, timeout)
+            found["front"] = front.state(of, release)
+    engine = found.get("engine") or {}
+    good = found["known_good"] and found["live"] and found["known_good"].get("release") == found["live"].get("release")
+    found["healthy"] = bool(good and engine.get("answers") and found.get("front") != "closed")
+    return found
+
+
+def _engine(release: releases.Release, timeout: float) -> dict[str, Any]:
+    unit = systemd.show(release.unit)
+    engine: dict[str, Any] = {"active": unit.active, "main_pid": unit.main_pid, "invocation": unit.invocation}
+    engine["listens"] = processes.of_unit(unit, release.port)
+    engine["answers"] = False
+    if engine["listens"]:
+        try:
+            smoke = release.gates["smoke"]
+            ask(
+                Engine(release.manifest["engine"]["host"], release.port),
+                smoke["questions"][0],
+                smoke["max_tokens"],
+                timeout,
+                stream=False,
+            )
+            engine["answers"] = True
+        except AgentError as error:
+            engine["problem"] = error.record()
+    return engine
+
+
+def _under_way(of: Layout) -> dict[str, Any] | None:
+    current = steplog.under_way(of)
+    if current is None:
+        return None
+    events = list(steplog.read(steplog.steps_file(of, current["operation"])))
+    steps = [e for e in events if e["event"] == "step"]
+    return {k: current.get(k) for k in ("operation", "kind", "by", "time", "release")} | {
+        "step": steps[-1]["step"] if steps else None,
+        "since": steps[-1]["time"] if steps else None,
+    }
+
+
+def _brief(outcome: dict[str, Any]) -> dict[str, Any]:
+    keys = (
+        "operation",
+        "kind",
+        "by",
+        "began",
+        "ended",
+        "seconds",
+        "outcome",
+        "reason",
+        "release",
+        "previous",
+    )
+    return {k: outcome.get(k) for k in keys}
+
+
+def history(of: Layout, last: int | None) -> list[dict[str, Any]]:
+    """Returns the past operations in brief, the oldest first."""
+    return [_brief(o) for o in steplog.outcomes(of, last)]
+
+
+def _release(of: Layout, name: str) -> releases.Release | None:
+    try:
+        return releases.pointed(of, getattr(of, name))
+    except AgentError:
+        return None

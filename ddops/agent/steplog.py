@@ -1,0 +1,162 @@
+"""The step log: what an operation is about to do, written and synced before it is done.
+
+One operation is three files under ``operations/``: ``N.request.json``, ``N.jsonl`` (the steps,
+which clients follow) and ``N.json`` (the outcome). The file ``operation`` names the one under way.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from . import durable
+from .layout import Layout
+
+
+def now() -> str:
+    """Returns the host's time, UTC, to the millisecond."""
+    return datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+def boot_id() -> str:
+    """Returns the identity of this boot of the host."""
+    return Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+
+
+def steps_file(layout: Layout, operation: int) -> Path:
+    return layout.operations / f"{operation:06d}.jsonl"
+
+
+def request_file(layout: Layout, operation: int) -> Path:
+    return layout.operations / f"{operation:06d}.request.json"
+
+
+def outcome_file(layout: Layout, operation: int) -> Path:
+    return layout.operations / f"{operation:06d}.json"
+
+
+def outcomes(layout: Layout, last: int | None = None) -> list[dict[str, Any]]:
+    """Returns the outcomes of past operations, the oldest first: the ledger."""
+    if not layout.operations.is_dir():
+        return []
+    files = sorted(p for p in layout.operations.glob("*.json") if p.stem.isdigit())
+    return [json.loads(p.read_text()) for p in files[-last if last else 0 :]]
+
+
+class StepLog:
+    """Appends to one operation's steps; safe to use from several threads."""
+
+    def __init__(self, layout: Layout, operation: int) -> None:
+        self.operation = operation
+        self._path = steps_file(layout, operation)
+        self._mutex = threading.Lock()
+        self.events: list[dict[str, Any]] = list(read(self._path))
+        self._file = open(self._path, "ab")  # noqa: SIM115 - lives as long as the operation
+        if self.events and not self._path.read_bytes().endswith(b"\n"):
+            self._file.write(b"\n")  # a power cut left a torn last line
+
+    def write(self, event: str, *, durable_too: bool = True, **fields: Any) -> None:
+        """Appends an event; synced unless it only tells of progress."""
+        with self._mutex:
+            record = {"n": len(self.events), "time": now(), "event": event, **fields}
+            self.events.append(record)
+            self._file.write(json.dumps(record).encode() + b"\n")
+            self._file.flush()
+            if durable_too:
+                os.fsync(self._file.fileno())
+
+    def progress(self, step: str, text: str) -> None:
+        """Tells a watching client how a step goes on."""
+        self.write("progress", durable_too=False, step=step, text=text)
+
+    @contextmanager
+    def step(self, name: str) -> Iterator[dict[str, Any]]:
+        """Writes a step ahead, runs it, writes its end with what the body puts into the yielded dict."""
+        self.write("step", step=name)
+        began = time.monotonic()
+        found: dict[str, Any] = {}
+        try:
+            yield found
+        except BaseException as error:
+            record = getattr(error, "record", None)
+            self.write(
+                "step-failed",
+                step=name,
+                seconds=round(time.monotonic() - began, 3),
+                error=record() if record else {"code": "internal", "what": repr(error)},
+                **found,
+            )
+            raise
+        self.write("step-done", step=name, seconds=round(time.monotonic() - began, 3), **found)
+
+    def begun(self, name: str) -> bool:
+        """Says whether a step was begun, in this or an earlier life of the supervisor."""
+        return any(e["event"] == "step" and e["step"] == name for e in self.events)
+
+    def done(self, name: str) -> bool:
+        """Says whether a step came to its end."""
+        return any(e["event"] == "step-done" and e["step"] == name for e in self.events)
+
+    def last(self, event: str) -> dict[str, Any] | None:
+        """Returns the newest event of a kind."""
+        return next((e for e in reversed(self.events) if e["event"] == event), None)
+
+    def times(self) -> list[dict[str, Any]]:
+        """Returns the steps that came to an end, with their seconds."""
+        return [
+            {"step": e["step"], "seconds": e["seconds"], "ok": e["event"] == "step-done"}
+            for e in self.events
+            if e["event"] in ("step-done", "step-failed")
+        ]
+
+    def close(self) -> None:
+        self._file.close()
+
+
+def read(path: Path, after: int = -1) -> Iterator[dict[str, Any]]:
+    """Yields the whole events of a step log with a number above ``after``."""
+    if not path.exists():
+        return
+    for line in path.read_bytes().split(b"\n"):
+        try:
+            event = json.loads(line)
+        except ValueError:
+            continue  # the torn line of a power cut, or one that is being written
+        if event["n"] > after:
+            yield event
+
+
+def start(layout: Layout, request: dict[str, Any]) -> int:
+    """Files a request as the next operation and names it as the one under way; returns its number.
+
+    The caller holds the lock.
+    """
+    durable.make_directory(layout.operations, 0o700)
+    taken = [int(p.name.split(".")[0]) for p in layout.operations.iterdir() if p.name[:6].isdigit()]
+    operation = max(taken, default=0) + 1
+    request = {**request, "operation": operation, "time": now(), "boot_id": boot_id()}
+    durable.write_json(request_file(layout, operation), request)
+    durable.write_json(layout.current_operation, {"operation": operation})
+    return operation
+
+
+def finish(layout: Layout, operation: int, outcome: dict[str, Any]) -> None:
+    """Stores the outcome, then takes the operation off the desk."""
+    durable.write_json(outcome_file(layout, operation), outcome)
+    durable.remove(layout.current_operation)
+
+
+def under_way(layout: Layout) -> dict[str, Any] | None:
+    """Returns the request of the operation that is under way, None where there is none."""
+    current = durable.read_json(layout.current_operation)
+    if current is None:
+        return None
+    request: dict[str, Any] = durable.read_json(request_file(layout, current["operation"]))
+    return request

@@ -1,0 +1,146 @@
+"""The supervisor: the one actor on the host. It takes up requests, watches, and finishes alone."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import select
+import signal
+import socket
+import threading
+import time
+from typing import Any
+
+from . import adopt, deploy, durable, front, lock, releases, rollback, steplog, systemd
+from .errors import AgentError, Locked
+from .layout import Layout
+from .operation import TICK_S, Operation
+
+KINDS = {"adopt": adopt.run, "deploy": deploy.run, "rollback": rollback.run}
+_IDLE_S = 5.0
+_WATCHDOG_S = 5.0
+
+
+def supervise(layout: Layout) -> None:
+    """Runs until it is told to end; an operation that an earlier life left is taken up again."""
+    durable.make_directory(layout.run, 0o711)
+    stop = threading.Event()
+    signal.signal(signal.SIGTERM, lambda *_: stop.set())
+    with _wake_socket(layout) as wake:
+        systemd.notify("READY=1")
+        while not stop.is_set():
+            request = steplog.under_way(layout)
+            if request is None:
+                _wait([wake], _IDLE_S)
+                systemd.notify("WATCHDOG=1")
+                continue
+            try:
+                with lock.held(layout):
+                    operate(layout, request, wake)
+            except Locked:
+                _wait([wake], TICK_S)  # whoever filed the request still holds it
+
+
+def operate(layout: Layout, request: dict[str, Any], wake: socket.socket | None = None) -> dict[str, Any]:
+    """Carries one operation to its end and stores its outcome. The caller holds the lock."""
+    request = {**request, "rebooted": request["boot_id"] != steplog.boot_id()}
+    op = Operation(layout, request)
+    began = time.monotonic()
+    op.log.write("taken-up", kind=request["kind"], pid=os.getpid(), rebooted=request["rebooted"])
+    result: dict[str, Any] = {}
+    worker = threading.Thread(target=lambda: result.update(_run(op)), name=request["kind"])
+    worker.start()
+    told = 0.0
+    while worker.is_alive():
+        _wait([*([wake] if wake else []), *op.descriptors()], TICK_S)
+        op.look()
+        if cancel := _read_cancel(layout, op.log.operation):
+            op.cancel(cancel)
+        if time.monotonic() - told > _WATCHDOG_S:
+            told = time.monotonic()
+            systemd.notify("WATCHDOG=1")
+    worker.join()
+    op.unwatch()
+    outcome = {
+        "operation": op.log.operation,
+        "kind": request["kind"],
+        "by": request["by"],
+        "began": request["time"],
+        "ended": steplog.now(),
+        "seconds": round(time.monotonic() - began, 2),
+        **result,
+        "faults": [e for e in op.log.events if e["event"] == "fault"],
+        "steps": op.log.times(),
+        "host": _read_back(layout),
+    }
+    op.log.write("outcome", outcome=outcome["outcome"])
+    op.log.close()
+    steplog.finish(layout, op.log.operation, outcome)
+    return outcome
+
+
+def _run(op: Operation) -> dict[str, Any]:
+    try:
+        return KINDS[op.request["kind"]](op)
+    except Exception as error:  # noqa: BLE001 - an operation must end with an outcome, whatever happened in it
+        record = error.record() if isinstance(error, AgentError) else {"code": "internal", "what": repr(error)}
+        return {
+            "outcome": "rollback-failed",
+            "reason": record,
+            "release": None,
+            "previous": None,
+            "verdicts": [],
+        }
+
+
+def _read_back(layout: Layout) -> dict[str, Any]:
+    """Returns what really is on the host now, not what the operation believes."""
+    found: dict[str, Any] = {}
+    for name, path in (("live", layout.live), ("known_good", layout.known_good)):
+        try:
+            release = releases.pointed(layout, path)
+        except AgentError as error:
+            found[name] = {"error": error.record()}
+            continue
+        found[name] = release.number if release else None
+        if name == "live" and release:
+            unit = systemd.show(release.unit)
+            found.update(unit=unit.name, active=unit.active, main_pid=unit.main_pid)
+            found["front"] = front.state(layout, release)
+    found["boots"] = systemd.boots(layout)
+    return found
+
+
+@contextlib.contextmanager
+def _wake_socket(layout: Layout) -> Any:
+    """A datagram socket: whoever files a request or a cancellation rings it."""
+    with contextlib.suppress(FileNotFoundError):
+        layout.wake.unlink()
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as sock:
+        sock.setblocking(False)
+        sock.bind(str(layout.wake))
+        layout.wake.chmod(0o600)
+        yield sock
+
+
+def ring(layout: Layout) -> None:
+    """Wakes the supervisor; it looks by itself within seconds where nobody listens."""
+    with contextlib.suppress(OSError), socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as sock:
+        sock.sendto(b"!", str(layout.wake))
+
+
+def _wait(waited: list[Any], seconds: float) -> None:
+    ready, _, _ = select.select(waited, [], [], seconds)
+    for one in ready:
+        if isinstance(one, socket.socket):
+            with contextlib.suppress(BlockingIOError):
+                while one.recv(64):
+                    pass
+
+
+def _read_cancel(layout: Layout, operation: int) -> str:
+    with contextlib.suppress(ValueError):
+        asked = durable.read_json(layout.cancel)
+        if asked and asked["operation"] == operation:
+            return str(asked["by"])
+    return ""

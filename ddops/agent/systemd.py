@@ -1,0 +1,147 @@
+"""systemd, asked and told. Every call has a time-out of its own."""
+
+from __future__ import annotations
+
+import os
+import socket
+import subprocess
+from dataclasses import dataclass
+from pathlib import Path
+
+from . import durable
+from .errors import AgentError
+from .layout import BOOT_WANTS, RUNTIME_UNITS, UNITS, Layout
+
+
+class SystemdError(AgentError):
+    code = "systemd"
+
+
+def systemctl(*arguments: str, timeout: float = 90.0, check: bool = True) -> str:
+    """Runs systemctl; returns its output, raises SystemdError where it fails or does not end in time."""
+    try:
+        done = subprocess.run(
+            ["systemctl", "--no-ask-password", "--no-pager", *arguments],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            timeout=timeout,
+            check=False,
+        )
+    except subprocess.TimeoutExpired:
+        raise SystemdError(f"systemctl {' '.join(arguments)} did not end in {timeout:g} s") from None
+    if check and done.returncode:
+        raise SystemdError(f"systemctl {' '.join(arguments)} failed", done.stdout.strip())
+    return done.stdout
+
+
+@dataclass(frozen=True)
+class Unit:
+    """What systemd knows of a unit at one moment."""
+
+    name: str
+    load: str
+    active: str
+    result: str
+    main_pid: int
+    invocation: str
+    cgroup: str
+    fragment: str
+    file_state: str
+    needs_reload: bool
+    exit_code: str
+    exit_status: str
+    drop_ins: tuple[str, ...]
+
+    @property
+    def running(self) -> bool:
+        return self.active in ("active", "activating", "deactivating", "reloading")
+
+
+_EXIT_CODES = {"1": "exited", "2": "killed", "3": "dumped"}
+
+
+def show(unit: str) -> Unit:
+    """Returns the state of a unit; one that does not exist has load 'not-found'."""
+    names = (
+        "LoadState,ActiveState,Result,MainPID,InvocationID,ControlGroup,FragmentPath,UnitFileState,"
+        "NeedDaemonReload,ExecMainCode,ExecMainStatus,DropInPaths"
+    )
+    values = dict(
+        line.partition("=")[::2] for line in systemctl("show", unit, f"--property={names}").splitlines() if "=" in line
+    )
+    return Unit(
+        name=unit,
+        load=values.get("LoadState", ""),
+        active=values.get("ActiveState", ""),
+        result=values.get("Result", ""),
+        main_pid=int(values.get("MainPID") or 0),
+        invocation=values.get("InvocationID", ""),
+        cgroup=values.get("ControlGroup", ""),
+        fragment=values.get("FragmentPath", ""),
+        file_state=values.get("UnitFileState", ""),
+        needs_reload=values.get("NeedDaemonReload") == "yes",
+        exit_code=_EXIT_CODES.get(values.get("ExecMainCode", ""), values.get("ExecMainCode", "")),
+        exit_status=values.get("ExecMainStatus", ""),
+        drop_ins=tuple(values.get("DropInPaths", "").split()),
+    )
+
+
+def start(unit: str, *, wait: bool = True) -> None:
+    """Starts a unit after clearing what an earlier failure left."""
+    systemctl("reset-failed", unit, check=False)
+    systemctl("start", *([] if wait else ["--no-block"]), unit)
+
+
+def daemon_reload() -> None:
+    systemctl("daemon-reload")
+
+
+def link_for_trial(layout: Layout, unit: str, text: Path) -> None:
+    """Makes a unit known until the next boot; never enabled."""
+    RUNTIME_UNITS.mkdir(parents=True, exist_ok=True)
+    path = RUNTIME_UNITS / unit
+    if not path.is_symlink() or os.readlink(path) != str(text):
+        durable.link(path, str(text))
+
+
+def unlink_trial(unit: str) -> None:
+    durable.remove(RUNTIME_UNITS / unit)
+
+
+def install(name: str, text: bytes) -> bool:
+    """Puts a unit file under /etc; returns whether anything changed."""
+    path = UNITS / name
+    if path.is_file() and not path.is_symlink() and path.read_bytes() == text:
+        return False
+    if path.is_symlink():
+        raise SystemdError(f"{path} is a symbolic link", f"to {os.readlink(path)}", f"systemctl unmask {name}")
+    durable.write(path, text, mode=0o644)
+    return True
+
+
+def boots(layout: Layout) -> str | None:
+    """Returns the unit that the next boot starts for this service."""
+    alias = UNITS / layout.alias
+    return os.readlink(alias).rpartition("/")[2] if alias.is_symlink() else None
+
+
+def make_boot(layout: Layout, unit: str) -> None:
+    """Makes ``unit`` the one that boots: one rename(2) of the alias, synced. Repeatable."""
+    if boots(layout) != unit:
+        durable.link(UNITS / layout.alias, unit if (UNITS / unit).exists() else show(unit).fragment)
+    BOOT_WANTS.mkdir(exist_ok=True)
+    wanted = BOOT_WANTS / layout.alias
+    if not wanted.is_symlink():
+        durable.link(wanted, str(UNITS / layout.alias))
+
+
+def notify(message: str) -> None:
+    """Tells the service manager something (sd_notify); silent where there is none."""
+    address = os.environ.get("NOTIFY_SOCKET")
+    if not address:
+        return
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as sock:
+        sock.connect("\0" + address[1:] if address.startswith("@") else address)
+        sock.sendall(message.encode())

@@ -1,0 +1,106 @@
+"""One running engine under watch: its journal, line by line, and the end of its process."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import select
+import time
+from collections import deque
+from typing import Any
+
+from . import faults, systemd
+from .faults import Fault
+from .journal import Journal
+from .systemd import Unit
+
+_DECODE = re.compile(r"\bDecode batch[.,\s]")
+_PAIR = re.compile(r"(accept len|graph|gen throughput \(token/s\)|#running-req): ([^,\s]+)")
+_READY = "The server is fired up and ready to roll!"
+_LAST_WORDS_S = 0.3  # journald may still hold the last lines of a process that has ended
+
+
+class EngineWatch:
+    """Reads every line of one invocation, from its first, and keeps what the gates ask for.
+
+    ``poll`` belongs to one thread; the attributes may be read from others.
+    """
+
+    def __init__(self, unit: Unit) -> None:
+        self.unit = unit
+        self.fired_up = False
+        self.overlay_reports: list[dict[str, Any]] = []
+        self.decode: deque[dict[str, str]] = deque(maxlen=50)
+        self.recent: deque[str] = deque(maxlen=30)
+        self.lines = 0
+        self.last_line_at = time.monotonic()
+        self._journal = Journal([f"_SYSTEMD_INVOCATION_ID={unit.invocation}"])
+        self._pidfd = self._open_process(unit.main_pid)
+
+    @staticmethod
+    def _open_process(pid: int) -> int | None:
+        try:
+            return os.pidfd_open(pid)
+        except (ProcessLookupError, ValueError):
+            return None
+
+    def descriptors(self) -> list[int]:
+        """Returns what a select can wait on: the journal and the main process."""
+        return [self._journal.fd] + ([self._pidfd] if self._pidfd is not None else [])
+
+    def poll(self) -> Fault | None:
+        """Reads what is new; returns a fault that a line shows, or that the process has ended."""
+        if fault := self._read():
+            return fault
+        if not self._ended():
+            return None
+        deadline = time.monotonic() + _LAST_WORDS_S
+        while time.monotonic() < deadline:
+            if fault := self._read():
+                return fault
+            select.select([self._journal.fd], [], [], 0.05)
+        return self._how_it_ended()
+
+    def close(self) -> None:
+        self._journal.close()
+        if self._pidfd is not None:
+            os.close(self._pidfd)
+            self._pidfd = None
+
+    def _read(self) -> Fault | None:
+        for entry in self._journal.entries():
+            self._keep(entry.message)
+            if fault := faults.classify(entry):
+                return fault
+        return None
+
+    def _keep(self, line: str) -> None:
+        self.lines += 1
+        self.last_line_at = time.monotonic()
+        self.recent.append(line[:400])
+        if _READY in line:
+            self.fired_up = True
+        elif line.startswith('{"ddops_overlay"'):
+            try:
+                self.overlay_reports.append(json.loads(line)["ddops_overlay"])
+            except ValueError:
+                self.overlay_reports.append({"ok": False, "problem": "the report is not JSON", "line": line[:400]})
+        elif _DECODE.search(line):
+            self.decode.append(dict(_PAIR.findall(line)))
+
+    def _ended(self) -> bool:
+        return self._pidfd is None or bool(select.select([self._pidfd], [], [], 0)[0])
+
+    def _how_it_ended(self) -> Fault:
+        unit = systemd.show(self.unit.name)
+        how = f"{unit.exit_code or 'ended'} {unit.exit_status}".strip()
+        last = self.recent[-1] if self.recent else "no line in the journal"
+        return Fault(
+            rule="engine-ended",
+            why=f"the main process of {unit.name} is gone: {how}, result {unit.result}",
+            line=last,
+            pid=self.unit.main_pid,
+            time_us=time.time_ns() // 1000,
+            cursor="",
+        )

@@ -1,0 +1,239 @@
+"""`ddops lab`: real Linux test hosts on this machine."""
+
+import json
+import os
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+if TYPE_CHECKING:
+    from ddops.lab.lab import HostStatus, Lab
+    from ddops.lab.options import Bind
+
+app = typer.Typer(
+    name="lab",
+    help="Boot real Linux test hosts on this machine: systemd, journald, sshd.",
+    no_args_is_help=True,
+    rich_markup_mode=None,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+Name = Annotated[str, typer.Argument(metavar="NAME", help="The host.")]
+Names = Annotated[list[str], typer.Argument(metavar="NAME", help="One host or more.")]
+Json = Annotated[bool, typer.Option("--json", help="Print one JSON document.")]
+# arguments behind NAME belong to the command that runs in the host
+_PASS_ON = {"ignore_unknown_options": True, "allow_interspersed_args": False}
+
+
+@app.command()
+def deps() -> None:
+    """Install the Debian packages that a lab needs on this machine."""
+    from ddops.lab import deps as lab_deps
+
+    with _told():
+        if not lab_deps.install(_report):
+            _report("nothing is missing")
+
+
+@app.command()
+def build(
+    force: Annotated[bool, typer.Option("--force", help="Build anew what is there.")] = False,
+) -> None:
+    """Build the root file system that all hosts share."""
+    with _told():
+        _report(f"ready: {_lab().build(force)}")
+
+
+@app.command()
+def up(
+    names: Names,
+    disk: Annotated[
+        str, typer.Option(metavar="KIND:SIZE", help="The host's disk: tmpfs:SIZE or ext4:SIZE.")
+    ] = "tmpfs:2G",
+    mem: Annotated[str, typer.Option(metavar="SIZE", help="Memory limit of the host.")] = "",
+    bind: Annotated[
+        list[str] | None, typer.Option(metavar="SRC[:DST]", help="Show a path to the host, read-only.")
+    ] = None,
+    reboot_delay: Annotated[
+        float, typer.Option(metavar="SECONDS", help="Time that the host stays away in a reboot.")
+    ] = 0.0,
+    as_json: Json = False,
+) -> None:
+    """Make and boot hosts, and wait until they serve ssh."""
+    from ddops.lab.options import Bind, Disk, HostOptions
+
+    with _told():
+        lab = _lab()
+        binds = (*_engine_binds(lab), *(Bind.parse(text) for text in bind or []))
+        options = HostOptions(Disk.parse(disk), mem, binds, reboot_delay)
+        hosts = lab.up(*names, options=options)
+        _report(f"hint: ssh -F {lab.config.ssh_config} {names[0]}")
+        if as_json:
+            _print_json(hosts)
+
+
+@app.command()
+def down(
+    names: Annotated[list[str] | None, typer.Argument(metavar="NAME", help="Hosts to remove.")] = None,
+    everything: Annotated[bool, typer.Option("--all", help="Remove all hosts and the network.")] = False,
+) -> None:
+    """Remove hosts with all they left."""
+    if bool(names) == everything:
+        raise typer.BadParameter("give names, or --all")
+    with _told():
+        removed = _lab().down(*(names or []), all=everything)
+        _report(f"removed: {' '.join(removed) or 'nothing'}")
+
+
+@app.command("list")
+def list_hosts(as_json: Json = False) -> None:
+    """Show the hosts and their states."""
+    with _told():
+        hosts = _lab().hosts()
+        if as_json:
+            _print_json(hosts)
+            return
+        if not hosts:
+            _report("no hosts\n\nhint: ddops lab up NAME")
+            return
+        width = max(len(host.name) for host in hosts)
+        for host in hosts:
+            row = f"{host.name:{width}}  {host.address:15}  {host.state:9}  {host.disk:10}  {host.memory}"
+            sys.stdout.write(row.rstrip() + "\n")
+
+
+@app.command()
+def start(names: Names) -> None:
+    """Power on hosts that are off."""
+    _each(names, lambda lab: lab.start(*names), "on")
+
+
+@app.command()
+def stop(names: Names) -> None:
+    """Shut hosts down cleanly."""
+    _each(names, lambda lab: lab.stop(*names), "off")
+
+
+@app.command()
+def crash(names: Names) -> None:
+    """Cut the hosts' power; their disks stay."""
+    _each(names, lambda lab: lab.crash(*names), "off, without a shutdown")
+
+
+@app.command()
+def reboot(names: Names) -> None:
+    """Reboot hosts from inside."""
+    _each(names, lambda lab: lab.reboot(*names), "up again")
+
+
+@app.command()
+def cut(name: Name) -> None:
+    """Pull the host's network cable."""
+    _each([name], lambda lab: lab.cut(name), "cut off")
+
+
+@app.command()
+def blackhole(name: Name) -> None:
+    """Lose every packet while the link stays up."""
+    _each([name], lambda lab: lab.blackhole(name), "in a black hole")
+
+
+@app.command()
+def rate(name: Name, limit: Annotated[str, typer.Argument(metavar="RATE", help="Such as 1mbit.")]) -> None:
+    """Limit the traffic to the host."""
+    _each([name], lambda lab: lab.rate(name, limit), f"limited to {limit}")
+
+
+@app.command()
+def delay(
+    name: Name,
+    milliseconds: Annotated[float, typer.Argument(metavar="MS", help="Milliseconds, each way.")],
+    loss: Annotated[float, typer.Argument(metavar="LOSS", help="Percent of packets to lose.")] = 0.0,
+) -> None:
+    """Delay the host's packets each way, and lose some."""
+    said = f"delayed by {milliseconds:g} ms each way, loss {loss:g} %"
+    _each([name], lambda lab: lab.delay(name, milliseconds, loss), said)
+
+
+@app.command()
+def heal(name: Name) -> None:
+    """Undo cut, blackhole, rate and delay."""
+    _each([name], lambda lab: lab.heal(name), "healed")
+
+
+@app.command(context_settings=_PASS_ON)
+def ssh(
+    name: Name,
+    command: Annotated[list[str] | None, typer.Argument(metavar="CMD", help="As for ssh.")] = None,
+) -> None:
+    """Log in to a host as root, or run a command there."""
+    from ddops.lab.inside import ssh_command
+
+    with _told():
+        argv = ssh_command(_lab().host(name), *(command or []))
+    os.execvp(argv[0], argv)  # noqa: S606
+
+
+@app.command("exec", context_settings=_PASS_ON)
+def exec_(
+    name: Name,
+    command: Annotated[list[str], typer.Argument(metavar="CMD", help="The command and its arguments.")],
+) -> None:
+    """Run a command in a host without its network or sshd."""
+    from ddops.lab.inside import exec_command
+
+    with _told():
+        argv = exec_command(_lab().host(name), *command)
+    os.execvp(argv[0], argv)  # noqa: S606
+
+
+def _lab() -> "Lab":
+    from ddops.lab.config import LabConfig
+    from ddops.lab.lab import Lab
+
+    return Lab(LabConfig.from_environment(), _report)
+
+
+def _engine_binds(lab: "Lab") -> "list[Bind]":
+    """The engine and model that were built into the cache, if any."""
+    from ddops.lab.clients import ENGINE, MODEL
+    from ddops.lab.options import Bind
+
+    found = [Bind(lab.config.cache / "engine", ENGINE), Bind(lab.config.cache / "model", MODEL)]
+    return [bind for bind in found if bind.source.exists()]
+
+
+def _each(names: list[str], act: "Callable[[Lab], Any]", said: str) -> None:
+    with _told():
+        act(_lab())
+        for name in names:
+            _report(f"{name} is {said}")
+
+
+@contextmanager
+def _told() -> Iterator[None]:
+    """Turns a LabError into three lines on stderr and exit status 1."""
+    from ddops.lab.errors import LabError
+
+    try:
+        yield
+    except LabError as error:
+        _report(f"error: {error.what}\n  {error.why}\n\nhint: {error.next}")
+        raise typer.Exit(1) from None
+
+
+def _report(text: str) -> None:
+    sys.stderr.write(text + "\n")
+    sys.stderr.flush()
+
+
+def _print_json(hosts: "list[HostStatus]") -> None:
+    sys.stdout.write(json.dumps([asdict(host) for host in hosts], indent=2) + "\n")
+
+
+if __name__ == "__main__":
+    app()

@@ -1,0 +1,44 @@
+"""What a user is told when something does not go on: what happened, why, and the next command.
+
+DdopsError            1   something unexpected
+├── UsageError        2   the command line, the profile or the site file is wrong
+├── Refused           5   refused, nothing changed
+├── Unreachable       6   the host cannot be reached, or was lost
+└── Locked            7   another operation is under way
+"""
+
+from __future__ import annotations
+
+from .exit_codes import ExitCode
+
+
+class DdopsError(Exception):
+    """An error with a reason and a hint; ``exit_code`` is what the command ends with."""
+
+    exit_code = ExitCode.UNEXPECTED
+
+    def __init__(self, what: str, why: str = "", hint: str = "") -> None:
+        super().__init__(what)
+        self.what, self.why, self.hint = what, why, hint
+
+
+class UsageError(DdopsError):
+    exit_code = ExitCode.USAGE
+
+
+class Refused(DdopsError):
+    exit_code = ExitCode.REFUSED
+
+
+class Unreachable(DdopsError):
+    exit_code = ExitCode.UNREACHABLE
+
+
+class Locked(DdopsError):
+    exit_code = ExitCode.LOCKED
+
+
+def from_agent(record: dict[str, str]) -> DdopsError:
+    """Returns the error that the host reported as the client's own."""
+    kind = {"refused": Refused, "locked": Locked}.get(record.get("code", ""), DdopsError)
+    return kind(record["what"], record.get("why", ""), record.get("hint", ""))

@@ -1,0 +1,42 @@
+"""The overlay as a release carries it: the plug-in's modules and the metadata by which SGLang finds it."""
+
+from __future__ import annotations
+
+import json
+import tomllib
+from typing import Any
+
+from . import resources
+
+_PACKAGE = "ddops_overlay"
+
+
+def files() -> dict[str, bytes]:
+    """Returns the plug-in's files with a dist-info of their own, so that its entry points are found."""
+    root = resources.folder("kernels_patch")
+    project = tomllib.loads((root / "pyproject.toml").read_text())["project"]
+    found = {path.relative_to(root).as_posix(): path.read_bytes() for path in sorted((root / _PACKAGE).rglob("*.py"))}
+    info = f"{_PACKAGE}-{project['version']}.dist-info"
+    found[f"{info}/METADATA"] = (
+        f"Metadata-Version: 2.1\nName: {project['name']}\nVersion: {project['version']}\n".encode()
+    )
+    found[f"{info}/entry_points.txt"] = _entry_points(project["entry-points"]).encode()
+    return found
+
+
+def _entry_points(groups: dict[str, dict[str, str]]) -> str:
+    lines = []
+    for group, points in groups.items():
+        lines += [f"[{group}]", *(f"{name} = {target}" for name, target in points.items()), ""]
+    return "\n".join(lines)
+
+
+def environment(settings: dict[str, Any], path: str) -> dict[str, str]:
+    """Returns the variables that switch the overlay on in one engine, and nothing else."""
+    project = tomllib.loads((resources.folder("kernels_patch") / "pyproject.toml").read_text())["project"]
+    names = sorted({name for points in project["entry-points"].values() for name in points})
+    return {
+        "PYTHONPATH": path,
+        "SGLANG_PLUGINS": ",".join(names),
+        "DDOPS_OVERLAY": json.dumps(settings, sort_keys=True),
+    }

@@ -1,0 +1,41 @@
+"""The entry points. SGLang calls `load` in the main process and in each scheduler, and `platform` wherever
+it first asks for the current platform."""
+
+from __future__ import annotations
+
+import os
+
+from . import drills, processes
+from .cpu import plan as cpu
+from .hooks import Hook, register
+from .refuse import refuse
+from .settings import Settings, SettingsError, read
+
+
+def load() -> None:
+    """Entry point of group sglang.srt.plugins."""
+    settings = _settings()
+    hooks = [*_platform_hooks(settings), *_drill_hooks(settings)]
+    bases = cpu.BASES if settings.platform == "cpu" else []
+    register(processes.arm(settings, hooks, bases))
+
+
+def platform() -> str | None:
+    """Entry point of group sglang.srt.platforms: the platform's class, or None for SGLang's own choice."""
+    settings = _settings()
+    return cpu.activate() if settings.platform == "cpu" else None
+
+
+def _platform_hooks(settings: Settings) -> list[Hook]:
+    return cpu.hooks() if settings.platform == "cpu" else []
+
+
+def _drill_hooks(settings: Settings) -> list[Hook]:
+    return [drills.hook(settings.drill)] if settings.drill else []
+
+
+def _settings() -> Settings:
+    try:
+        return read(os.environ)
+    except SettingsError as error:
+        refuse(str(error))

@@ -1,0 +1,23 @@
+"""Print the table of pins for the SGLang that is installed here."""
+
+from __future__ import annotations
+
+import sys
+
+from .cpu import plan as cpu
+from .drills import garbage, illegal_access
+from .hooks import source_sha256
+from .processes import DETOKENIZER, MAIN, SCHEDULER
+
+
+def main() -> int:
+    # SGLang's CPU modules cannot be imported before the stand-in is there
+    cpu.activate()
+    targets = [MAIN, SCHEDULER, DETOKENIZER, illegal_access.TARGET, garbage.TARGET, cpu.ATTENTION, *cpu.BASES]
+    for target in sorted(targets):
+        sys.stdout.write(f'    "{target}": "{source_sha256(target)}",\n')
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
