@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import tomllib
 from typing import Any
 
@@ -14,14 +15,36 @@ _PACKAGE = "ddops_overlay"
 def files() -> dict[str, bytes]:
     """Returns the plug-in's files with a dist-info of their own, so that its entry points are found."""
     root = resources.folder("kernels_patch")
-    project = tomllib.loads((root / "pyproject.toml").read_text())["project"]
+    project = _project()
     found = {path.relative_to(root).as_posix(): path.read_bytes() for path in sorted((root / _PACKAGE).rglob("*.py"))}
-    info = f"{_PACKAGE}-{project['version']}.dist-info"
-    found[f"{info}/METADATA"] = (
-        f"Metadata-Version: 2.1\nName: {project['name']}\nVersion: {project['version']}\n".encode()
-    )
+    version = _version(found[f"{_PACKAGE}/__init__.py"].decode())
+    info = f"{_PACKAGE}-{version}.dist-info"
+    found[f"{info}/METADATA"] = f"Metadata-Version: 2.1\nName: {project['name']}\nVersion: {version}\n".encode()
     found[f"{info}/entry_points.txt"] = _entry_points(project["entry-points"]).encode()
     return found
+
+
+def environment(settings: dict[str, Any], path: str) -> dict[str, str]:
+    """Returns the variables that switch the overlay on in one engine, and nothing else."""
+    names = sorted({name for points in _project()["entry-points"].values() for name in points})
+    return {
+        "PYTHONPATH": path,
+        "SGLANG_PLUGINS": ",".join(names),
+        "DDOPS_OVERLAY": json.dumps(settings, sort_keys=True),
+    }
+
+
+def _project() -> dict[str, Any]:
+    text = (resources.folder("kernels_patch") / "pyproject.toml").read_text()
+    project: dict[str, Any] = tomllib.loads(text)["project"]
+    return project
+
+
+def _version(text: str) -> str:
+    found = re.search(r'^__version__ = "([^"]+)"', text, re.MULTILINE)
+    if not found:
+        raise ValueError(f"{_PACKAGE} names no __version__")
+    return found[1]
 
 
 def _entry_points(groups: dict[str, dict[str, str]]) -> str:
@@ -29,14 +52,3 @@ def _entry_points(groups: dict[str, dict[str, str]]) -> str:
     for group, points in groups.items():
         lines += [f"[{group}]", *(f"{name} = {target}" for name, target in points.items()), ""]
     return "\n".join(lines)
-
-
-def environment(settings: dict[str, Any], path: str) -> dict[str, str]:
-    """Returns the variables that switch the overlay on in one engine, and nothing else."""
-    project = tomllib.loads((resources.folder("kernels_patch") / "pyproject.toml").read_text())["project"]
-    names = sorted({name for points in project["entry-points"].values() for name in points})
-    return {
-        "PYTHONPATH": path,
-        "SGLANG_PLUGINS": ",".join(names),
-        "DDOPS_OVERLAY": json.dumps(settings, sort_keys=True),
-    }

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+from pathlib import Path
 from typing import Literal
 
 from pydantic import Field, NonNegativeFloat, PositiveFloat, PositiveInt
@@ -113,8 +114,21 @@ def names() -> list[str]:
     return sorted(path.stem for path in resources.folder("profiles").glob("*.yaml"))
 
 
+def only() -> Profile:
+    """Returns the one profile there is; raises UsageError where there are several."""
+    known = names()
+    if len(known) > 1:
+        raise UsageError("which profile?", f"known are: {', '.join(known)}", "--profile NAME")
+    return load(known[0])
+
+
 def load(name: str) -> Profile:
-    """Returns a profile; raises UsageError for an unknown name, with the nearest known one."""
+    """Returns a profile that ddops carries, or the one in a file where a path to a .yaml is given.
+
+    Raises UsageError for an unknown name, with the nearest known one.
+    """
+    if name.endswith((".yaml", ".yml")):
+        return config.read(Path(name), Profile)
     known = names()
     if name not in known:
         near = difflib.get_close_matches(name, known, n=1)

@@ -31,7 +31,7 @@ def environment_line(name: str, value: str) -> str:
     """
     if not (name.isascii() and name.replace("_", "a").isalnum() and not name[0].isdigit()):
         raise ValueError(f"'{name}' cannot be the name of an environment variable")
-    if any(ord(c) < 32 and c not in "\n\t" or ord(c) == 127 for c in value):
+    if any((ord(c) < 32 and c not in "\n\t") or ord(c) == 127 for c in value):
         raise ValueError(f"the value of {name} holds a control character")
     return f'{name}="' + "".join(_ENVIRONMENT_ESCAPES.get(c, c) for c in value) + '"'
 

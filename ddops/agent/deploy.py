@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from . import baseline, durable, front, preflight, releases, restore, service, systemd
@@ -129,18 +131,13 @@ def _judge(
             raise GateFailed(f"the gates took longer than {trial.deadlines['gates']:g} s")
         return seconds
 
-    def gate(name: str, judge: Any) -> None:
+    def gate(name: str, judge: Callable[[], dict[str, Any]]) -> None:
         try:
             with op.log.step(name) as found:
-                found.update(evidence=judge())
-                op.check()
-        except AgentError:
-            try:
-                op.check()  # the engine's own fault explains a gate's failure, not the other way round
-            except AgentError as cause:
-                error = cause
-            verdicts.append({"gate": name, "passed": False, **error.record()})
-            raise error from None
+                found.update(evidence=op.rather_its_fault(judge))
+        except AgentError as failure:
+            verdicts.append({"gate": name, "passed": False, **failure.record()})
+            raise
         verdicts.append({"gate": name, "passed": True, "evidence": found["evidence"]})
 
     gate("ready", lambda: ready(trial, engine, watch, left()))
@@ -164,11 +161,8 @@ def _soak(op: Operation, trial: Release) -> None:
         while (moment := time.monotonic()) < end:
             op.check()
             if moment >= next_at:
-                try:
-                    _canary(op, engine, questions[asked % len(questions)], trial)
-                except GateFailed:
-                    op.check()
-                    raise
+                question = questions[asked % len(questions)]
+                op.rather_its_fault(partial(_canary, op, engine, question, trial))
                 asked, next_at = asked + 1, moment + CANARY_EVERY_S
             time.sleep(min(0.05, max(0.0, end - moment)))
         op.check()

@@ -36,16 +36,28 @@ def open_to(layout: Layout, release: Release, *, trial: bool) -> None:
     if not release.front:
         return
     install(layout, release)
-    target = layout.front_target_of_trial if trial else layout.front_target
-    durable.write(target, f"DDOPS_TARGET={release.manifest['engine']['host']}:{release.port}\n".encode(), mode=0o644)
+    port, target = int(release.front["port"]), f"DDOPS_TARGET={release.manifest['engine']['host']}:{release.port}\n"
+    if _target(layout) == target and not layout.front_closed.exists() and accepts(port):
+        return
+    path = layout.front_target_of_trial if trial else layout.front_target
+    durable.write(path, target.encode(), mode=0o644)
     if not trial:
         durable.remove(layout.front_target_of_trial)
     durable.remove(layout.front_closed)
+    # systemd does not start a socket whose service runs already
+    systemd.systemctl("stop", layout.front_socket, layout.front_service, check=False)
     systemd.systemctl("reset-failed", layout.front_service, layout.front_socket, check=False)
-    systemd.systemctl("restart", layout.front_socket)
+    systemd.systemctl("start", layout.front_socket)
     systemd.systemctl("start", layout.front_service)
-    if not accepts(int(release.front["port"])):
-        raise GateFailed("the front does not accept connections", f"port {release.front['port']}")
+    if not accepts(port):
+        raise GateFailed("the front does not accept connections", f"port {port}")
+
+
+def _target(layout: Layout) -> str | None:
+    for path in (layout.front_target_of_trial, layout.front_target):
+        if path.exists():
+            return path.read_text()
+    return None
 
 
 def close(layout: Layout, port: int | None, drain_s: float) -> dict[str, object]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable
-from typing import Any
+from typing import Any, TypeVar
 
 from . import processes
 from .errors import Cancelled, EngineFault, GateFailed
@@ -16,6 +16,7 @@ from .systemd import Unit
 from .watch import EngineWatch
 
 TICK_S = 0.05
+Result = TypeVar("Result")
 
 
 class Operation:
@@ -25,10 +26,10 @@ class Operation:
     operation's own code learns of that at its next ``check``.
     """
 
-    def __init__(self, layout: Layout, request: dict[str, Any]) -> None:
+    def __init__(self, layout: Layout, request: dict[str, Any], tell: Callable[[str], None] = lambda _: None) -> None:
         self.layout = layout
         self.request = request
-        self.log = StepLog(layout, int(request["operation"]))
+        self.log = StepLog(layout, int(request["operation"]), tell)
         self.fault: Fault | None = None
         self.cancelled_by = ""
         self.watched: EngineWatch | None = None
@@ -69,6 +70,32 @@ class Operation:
             )
         if self.cancelled_by and not self._uninterruptible:
             raise Cancelled("ended by an operator", f"rollback by {self.cancelled_by}")
+
+    def turn_back(self) -> None:
+        """Begins the way back: nothing interrupts it, and what the trial did wrong no longer counts."""
+        self.shield()
+        self.unwatch()
+        self.fault = None
+
+    def rather_its_fault(self, judge: Callable[[], Result]) -> Result:
+        """Runs a check of the engine; where it fails and the engine has a fault, raises the fault instead.
+
+        A connection that breaks off is what a fault looks like from the other side.
+        """
+        try:
+            result = judge()
+        except GateFailed:
+            self._give_the_fault_time()
+            raise
+        self.check()
+        return result
+
+    def _give_the_fault_time(self) -> None:
+        """Waits for the journal to tell why an engine fell silent; raises if it does."""
+        end = time.monotonic() + 10 * TICK_S
+        while time.monotonic() < end:
+            self.check()
+            time.sleep(TICK_S / 5)
 
     def until(self, met: Callable[[], Any], seconds: float, what: str) -> Any:
         """Waits until ``met`` returns something true and returns it; raises GateFailed after ``seconds``."""

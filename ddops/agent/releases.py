@@ -128,7 +128,7 @@ def unpack(layout: Layout, archive: bytes, manifest: bytes) -> Release:
         with tarfile.open(fileobj=io.BytesIO(archive), mode="r:gz") as tar:
             for member in tar:
                 _extract(tar, member, incoming)
-        (incoming / MANIFEST).write_bytes(manifest)
+        durable.write(incoming / MANIFEST, manifest)
         staged = Release(number, incoming, "", described)
         if wrong := problems(staged):
             raise Refused("the archive does not match its manifest", "; ".join(wrong), "run the same command again")
@@ -155,14 +155,15 @@ def _extract(tar: tarfile.TarFile, member: tarfile.TarInfo, into: Path) -> None:
     target = into / name
     # only the overlay is for the service's own user; the rest is root's
     public = name.parts[0] == "overlay"
-    if member.isdir():
-        target.mkdir(parents=True, exist_ok=True)
-        target.chmod(0o755 if public else 0o700)
-        return
-    source = tar.extractfile(member)
-    assert source is not None  # noqa: S101 - isreg() above
-    target.write_bytes(source.read())
-    target.chmod(0o644 if public else 0o600)
+    folders = [p for p in [*name.parents, *([] if member.isreg() else [name])] if p.parts]
+    for folder in sorted(into / f for f in folders):
+        folder.mkdir(exist_ok=True)
+        folder.chmod(0o755 if public else 0o700)
+    if member.isreg():
+        source = tar.extractfile(member)
+        assert source is not None  # noqa: S101 - isreg() above
+        target.write_bytes(source.read())
+        target.chmod(0o644 if public else 0o600)
 
 
 def point(path: Path, release: Release, **more: Any) -> None:

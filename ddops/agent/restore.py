@@ -31,8 +31,7 @@ def restore(op: Operation, trial: Release | None, way_back: Release | None) -> d
 
     Repeatable at any point. Raises ServiceDown where the way back fails too.
     """
-    op.shield()
-    op.unwatch()
+    op.turn_back()
     layout = op.layout
     try:
         if way_back is None:
@@ -65,6 +64,7 @@ def _end_trial(op: Operation, trial: Release) -> None:
     with op.log.step("end-trial") as found:
         found.update(service.take_down(op, trial, at_once=True))
         systemd.unlink_trial(trial.unit)
+        systemd.systemctl("reset-failed", trial.unit, check=False)
         systemd.daemon_reload()
 
 

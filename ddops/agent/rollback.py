@@ -34,6 +34,7 @@ def run(op: Operation) -> dict[str, Any]:
     try:
         if _serves(op, target):
             front.open_to(layout, target, trial=False)
+            releases.point(layout.live, target)
             verdict = {"gate": "smoke", "passed": True, "what": "it serves already and answers right"}
             return {**outcome, "outcome": "unchanged", "reason": None, "verdicts": [verdict], "proof": proof}
         found = _return_to(op, target, live)

@@ -10,7 +10,7 @@ import json
 import os
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
@@ -53,8 +53,9 @@ def outcomes(layout: Layout, last: int | None = None) -> list[dict[str, Any]]:
 class StepLog:
     """Appends to one operation's steps; safe to use from several threads."""
 
-    def __init__(self, layout: Layout, operation: int) -> None:
+    def __init__(self, layout: Layout, operation: int, tell: Callable[[str], None] = lambda _: None) -> None:
         self.operation = operation
+        self._tell = tell
         self._path = steps_file(layout, operation)
         self._mutex = threading.Lock()
         self.events: list[dict[str, Any]] = list(read(self._path))
@@ -71,6 +72,7 @@ class StepLog:
             self._file.flush()
             if durable_too:
                 os.fsync(self._file.fileno())
+                self._tell(_in_words(record))
 
     def progress(self, step: str, text: str) -> None:
         """Tells a watching client how a step goes on."""
@@ -118,6 +120,15 @@ class StepLog:
 
     def close(self) -> None:
         self._file.close()
+
+
+def _in_words(record: dict[str, Any]) -> str:
+    """Returns an event as one line for the supervisor's own journal."""
+    error = record.get("error") or {}
+    parts = [record["event"], record.get("step"), record.get("unit"), record.get("outcome"), error.get("what")]
+    if record["event"] == "fault":
+        parts.append(f"{record['rule']}, killed {record['ms_from_line_to_kill']} ms after its line")
+    return " ".join(str(part) for part in parts if part)
 
 
 def read(path: Path, after: int = -1) -> Iterator[dict[str, Any]]:

@@ -7,8 +7,10 @@ import os
 import select
 import signal
 import socket
+import sys
 import threading
 import time
+from collections.abc import Callable
 from typing import Any
 
 from . import adopt, deploy, durable, front, lock, releases, rollback, steplog, systemd
@@ -36,15 +38,25 @@ def supervise(layout: Layout) -> None:
                 continue
             try:
                 with lock.held(layout):
-                    operate(layout, request, wake)
+                    operate(layout, request, wake, _journal)
             except Locked:
                 _wait([wake], TICK_S)  # whoever filed the request still holds it
 
 
-def operate(layout: Layout, request: dict[str, Any], wake: socket.socket | None = None) -> dict[str, Any]:
+def _journal(line: str) -> None:
+    sys.stdout.write(line + "\n")
+    sys.stdout.flush()
+
+
+def operate(
+    layout: Layout,
+    request: dict[str, Any],
+    wake: socket.socket | None = None,
+    tell: Callable[[str], None] = lambda _: None,
+) -> dict[str, Any]:
     """Carries one operation to its end and stores its outcome. The caller holds the lock."""
     request = {**request, "rebooted": request["boot_id"] != steplog.boot_id()}
-    op = Operation(layout, request)
+    op = Operation(layout, request, tell)
     began = time.monotonic()
     op.log.write("taken-up", kind=request["kind"], pid=os.getpid(), rebooted=request["rebooted"])
     result: dict[str, Any] = {}

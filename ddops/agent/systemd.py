@@ -26,6 +26,7 @@ def systemctl(*arguments: str, timeout: float = 90.0, check: bool = True) -> str
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             text=True,
+            env={k: v for k, v in os.environ.items() if k != "NOTIFY_SOCKET"},
             timeout=timeout,
             check=False,
         )

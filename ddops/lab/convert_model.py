@@ -40,7 +40,7 @@ def main(source: str, file: str, out: str) -> int:
     model.config.dtype = torch.bfloat16
     model.generation_config = GenerationConfig(**IDS)
     model.save_pretrained(out)
-    tokenizer.eos_token = "<|im_end|>"
+    tokenizer.eos_token = "<|im_end|>"  # noqa: S105
     tokenizer.save_pretrained(out)
     return 0
 

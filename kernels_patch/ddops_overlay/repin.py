@@ -15,7 +15,7 @@ def main() -> int:
     cpu.activate()
     targets = [MAIN, SCHEDULER, DETOKENIZER, illegal_access.TARGET, garbage.TARGET, cpu.ATTENTION, *cpu.BASES]
     for target in sorted(targets):
-        sys.stdout.write(f'    "{target}": "{source_sha256(target)}",\n')
+        sys.stdout.write(f'    "{target}":\n        "{source_sha256(target)}",\n')
     return 0
 
 

@@ -36,12 +36,8 @@ def report(process: str, tp_rank: int | None, settings: Settings, hooks: list[Ho
         refuse(content["problem"])
 
 
-def build(
-    process: str, tp_rank: int | None, settings: Settings, hooks: list[Hook], bases: list[str]
-) -> dict[str, Any]:
-    hooked = [
-        {"target": h.target, "sha256": source_sha256(h.target), "wrapped": is_wrapped(h)} for h in hooks
-    ]
+def build(process: str, tp_rank: int | None, settings: Settings, hooks: list[Hook], bases: list[str]) -> dict[str, Any]:
+    hooked = [{"target": h.target, "sha256": source_sha256(h.target), "wrapped": is_wrapped(h)} for h in hooks]
     based = [{"target": target, "sha256": source_sha256(target)} for target in bases]
     sglang = sglang_version()
     problems = list(find_problems(sglang, hooked, based))

@@ -75,13 +75,13 @@ def _drill(value: Any) -> Drill | None:
 
 
 def _release(value: Any) -> str | None:
-    if value is not None and (not isinstance(value, str) or not value):
-        raise SettingsError(f"{VARIABLE}.release must be a text, not {value!r}")
-    return value
+    if value is None or (isinstance(value, str) and value):
+        return value
+    raise SettingsError(f"{VARIABLE}.release must be a text, not {value!r}")
 
 
 def _choice(value: Any, where: str, known: tuple[str, ...]) -> str | None:
-    if value is None or value in known:
+    if value is None or (isinstance(value, str) and value in known):
         return value
     raise SettingsError(f"{where} is {value!r}; known: {', '.join(known)}")
 

@@ -7,6 +7,10 @@
 `booted`         the name of a host of `lab` that is up and healed, also after a test that broke it.
 `until`          until(condition, seconds) waits for an event and fails the test where it stays away.
 
+`stub`           a fresh host with a scripted engine (stub/engine.py) running as a hand-made unit.
+`adopted`        the same, after `ddops adopt sglang.service`.
+`served`         the same, after a deploy of budget 8: release 1 is known-good, behind the front.
+
 All skip where the user is not root. The root file system comes from the shared cache
 (DDOPS_LAB_CACHE) and is built there when it is missing.
 """
@@ -14,12 +18,17 @@ All skip where the user is not root. The root file system comes from the shared 
 import os
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
+import yaml
 
 from ddops.lab.config import LabConfig
 from ddops.lab.lab import Lab
+from ddops.lab.options import Bind, HostOptions
 from ddops.lab.waiting import until as came_true
+
+from .service_host import ServiceHost, environment, hand_made_unit, wait_for
 
 Until = Callable[[Callable[[], bool], float], None]
 
@@ -64,3 +73,55 @@ def until() -> Until:
         assert came_true(condition, seconds), f"it did not come true within {seconds:g} s"
 
     return wait
+
+
+@pytest.fixture(scope="session")
+def stub_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder that looks like an environment with SGLang and a model, and holds the scripted engine."""
+    folder = tmp_path_factory.mktemp("stub")
+    packages = folder / "lib/python3.11/site-packages"
+    for name in ("sglang", "sglang-0.5.16.dist-info"):
+        (packages / name).mkdir(parents=True)
+    (packages / "sglang-0.5.16.dist-info/RECORD").write_text("sglang-0.5.16.dist-info/RECORD,,\n")
+    (packages / "sglang/launch_server.py").write_bytes((Path(__file__).parent / "stub/engine.py").read_bytes())
+    (folder / "pyvenv.cfg").write_text("home = /usr/bin\n")
+    (folder / "bin").mkdir()
+    (folder / "bin/python").symlink_to("/usr/bin/python3")
+    (folder / "model").mkdir()
+    (folder / "model/config.json").write_text("{}")
+    folder.chmod(0o755)
+    return folder
+
+
+@pytest.fixture
+def stub(lab: Lab, stub_folder: Path, tmp_path: Path) -> Iterator[ServiceHost]:
+    """A fresh host on which the scripted engine serves at the public port, started by hand."""
+    lab.up("stub", options=HostOptions(binds=(Bind(stub_folder, "/opt/stub"),)))
+    entry = yaml.safe_load(lab.config.site.read_text())["hosts"]["stub"]
+    site = tmp_path / "site.yaml"
+    values = {"hosts": {"stub": entry}, "engine": {"python": "/opt/stub/bin/python"}, "model": "/opt/stub/model"}
+    site.write_text(yaml.safe_dump(values))
+    host = ServiceHost(lab, "stub", environment(lab, site))
+    hand_made_unit(host, "/opt/stub/bin/python", "/opt/stub/model")
+    wait_for(lambda: host.ask() == "Paris", 20, "the hand-made unit answers")
+    try:
+        yield host
+    finally:
+        host.end_clients()
+        lab.down("stub")
+
+
+@pytest.fixture
+def adopted(stub: ServiceHost) -> ServiceHost:
+    """The same host after its unit became release 0."""
+    ran = stub.ddops("adopt", "sglang.service")
+    assert ran.code == 0, ran.stderr
+    return stub
+
+
+@pytest.fixture
+def served(adopted: ServiceHost) -> ServiceHost:
+    """The same host after release 1, budget 8, was promoted."""
+    ran = adopted.deploy(8)
+    assert ran.code == 0, ran.stderr
+    return adopted

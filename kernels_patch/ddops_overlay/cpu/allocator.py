@@ -8,7 +8,7 @@ import torch
 from sglang.srt.mem_cache.allocator.token import TokenToKVPoolAllocator
 
 
-class CpuAllocator(TokenToKVPoolAllocator):
+class CpuAllocator(TokenToKVPoolAllocator):  # type: ignore[misc]
     def __init__(
         self, size: int, page_size: int, dtype: torch.dtype, device: str, kvcache: Any, need_sort: bool
     ) -> None:

@@ -9,6 +9,6 @@ import torch
 from sglang.srt.mem_cache.memory_pool import MHATokenToKVPool, move_kv_cache_native
 
 
-class CpuKVPool(MHATokenToKVPool):
+class CpuKVPool(MHATokenToKVPool):  # type: ignore[misc]
     def _move_kv_cache_impl(self, tgt_loc: torch.Tensor, src_loc: torch.Tensor) -> None:
         move_kv_cache_native(self.k_buffer, self.v_buffer, tgt_loc, src_loc)

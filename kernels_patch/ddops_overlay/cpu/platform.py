@@ -9,7 +9,7 @@ from sglang.srt.platforms.device_mixin import PlatformEnum
 from sglang.srt.platforms.interface import SRTPlatform
 
 
-class CpuPlatform(CpuDeviceMixin, SRTPlatform):
+class CpuPlatform(CpuDeviceMixin, SRTPlatform):  # type: ignore[misc]
     _enum = PlatformEnum.OOT
 
     def get_default_attention_backend(self) -> str:

@@ -1,0 +1,5 @@
+"""``python -m ddops``."""
+
+from .cli import main
+
+main()

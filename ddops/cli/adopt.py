@@ -1,0 +1,39 @@
+"""``ddops adopt``."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from .options import HostOption, JsonOption, ServiceOption, SiteOption
+
+NAME = "adopt"
+
+
+def command(
+    unit: Annotated[str, typer.Argument(metavar="UNIT", help="The running hand-made unit.")],
+    profile: Annotated[
+        str | None,
+        typer.Option(metavar="PROFILE", help="The hardware profile with its gates; needed where there are several."),
+    ] = None,
+    port: Annotated[int | None, typer.Option(metavar="N", help="Where it serves, if not in its arguments.")] = None,
+    host: HostOption = None,
+    service: ServiceOption = None,
+    site: SiteOption = None,
+    as_json: JsonOption = False,
+) -> int:
+    """Make a running hand-made unit release 0: the way back of the first deploy."""
+    from .. import adopt as operation
+    from .. import profile as profiles
+    from .. import site as sites
+    from . import output, target
+    from .outcome import tell
+    from .progress import Progress
+
+    wanted = profiles.load(profile) if profile else profiles.only()
+    at_home = sites.load(site)
+    name, entry = sites.choose(at_home, host)
+    connect = target.connector(name, entry, service or wanted.service)
+    output.say(output.paint(f"connecting to {name}", "dim"))
+    return tell("adopt", operation.run(connect(), connect, wanted, at_home, unit, port, Progress()), as_json=as_json)

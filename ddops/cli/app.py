@@ -1,0 +1,66 @@
+"""The commands of ``ddops``, and the one place that turns exceptions into exit codes."""
+
+from __future__ import annotations
+
+import os
+import sys
+import tempfile
+import traceback
+from typing import Any
+
+import typer
+
+from ..errors import DdopsError
+from ..exit_codes import ExitCode
+from . import adopt, confirm, deploy, history, lab, logs, output, rollback, status, version
+
+app = typer.Typer(
+    name="ddops",
+    help="Deploy, gate, watch and roll back SGLang services under systemd on GPU hosts.",
+    no_args_is_help=True,
+    rich_markup_mode=None,
+    pretty_exceptions_enable=False,
+    add_completion=True,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+for verb in (deploy, rollback, status, history, logs, adopt, confirm, version):
+    app.command(verb.NAME)(verb.command)
+app.add_typer(lab.app, name="lab")
+
+
+def run(arguments: list[str]) -> int:
+    """Runs one command line; returns the exit code."""
+    as_json = "--json" in arguments
+    try:
+        result: Any = app(arguments, standalone_mode=False)
+    except DdopsError as error:
+        return output.error(error.what, error.why, error.hint, error.exit_code, as_json=as_json)
+    except KeyboardInterrupt:
+        return output.error("interrupted", "", "ddops status", ExitCode.INTERRUPTED, as_json=as_json)
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return ExitCode.OK
+    except Exception as error:  # noqa: BLE001 - the last place: nothing may end in a traceback on the screen
+        return _usage(error) or _unexpected(error, as_json=as_json)
+    return int(result or 0)
+
+
+def _usage(error: Exception) -> int:
+    """Shows a usage error as typer does; returns 0 for any other exception."""
+    show = getattr(error, "show", None)
+    if show is None:
+        return 0
+    show()
+    return int(ExitCode.USAGE)
+
+
+def _unexpected(error: Exception, *, as_json: bool) -> int:
+    with tempfile.NamedTemporaryFile("w", prefix="ddops-", suffix=".log", delete=False) as file:
+        traceback.print_exception(error, file=file)
+    return output.error(
+        f"something unexpected: {type(error).__name__}: {error}",
+        f"the traceback is in {file.name}",
+        "please report it with that file",
+        ExitCode.UNEXPECTED,
+        as_json=as_json,
+    )

@@ -1,0 +1,47 @@
+"""``ddops history``."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+import typer
+
+from .options import HostOption, JsonOption, ServiceOption, SiteOption
+
+NAME = "history"
+
+
+def command(
+    host: HostOption = None,
+    last: Annotated[int, typer.Option("--last", "-n", metavar="N", min=1, help="So many operations.")] = 20,
+    service: ServiceOption = None,
+    site: SiteOption = None,
+    as_json: JsonOption = False,
+) -> int:
+    """Show what was done to a service, and how it ended."""
+    from . import output, target
+
+    agent, _ = target.existing(host, site, service)
+    operations = agent.ask("history", last=last)
+    if as_json:
+        output.document({"service": agent.service, "operations": operations})
+        return 0
+    output.data(f"{'op':>3} {'ended (UTC)':16} {'what':9} {'release':8} {'budget':>6} {'outcome':15} reason")
+    for operation in operations:
+        output.data(_line(operation))
+    return 0
+
+
+def _line(operation: dict[str, Any]) -> str:
+    release = operation.get("release") or {}
+    number = release.get("release")
+    budget = release.get("budget", "-")
+    drill = release.get("drill") or {}
+    reason = (operation.get("reason") or {}).get("what", "")
+    if drill:
+        reason = f"[drill {drill['name']}] {reason}"
+    ended = operation["ended"][:16].replace("T", " ")
+    return (
+        f"{operation['operation']:>3} {ended:16} {operation['kind']:9} "
+        f"{'-' if number is None else number!s:8} {budget!s:>6} {operation['outcome']:15} {reason}"
+    )

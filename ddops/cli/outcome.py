@@ -1,0 +1,62 @@
+"""How the outcome of an operation is told, and what the command ends with."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ..exit_codes import ExitCode, of_outcome
+from . import output
+from .output import paint, say
+
+_COLOURS = {"promoted": "green", "adopted": "green", "unchanged": "green", "rolled-back": "yellow"}
+
+
+def tell(kind: str, outcome: dict[str, Any], *, as_json: bool) -> int:
+    """Prints an outcome; returns the exit code that is true of the host."""
+    code = of_outcome(kind, outcome)
+    if as_json:
+        output.document({**outcome, "exit_code": int(code)})
+    host, release = outcome["host"], outcome.get("release") or {}
+    word = paint(outcome["outcome"], _COLOURS.get(outcome["outcome"], "red"))
+    say()
+    say(f"{word}: {_sentence(kind, outcome)}")
+    reason = outcome.get("reason")
+    if reason:
+        say(f"  reason   {reason['what']}")
+        if reason.get("why"):
+            say(f"           {reason['why']}")
+    if down := outcome.get("rollback"):
+        say(f"  rollback {down['what']}")
+        say(f"           {down.get('why', '')}")
+    say(f"  live     release {host.get('live')}, known-good {host.get('known_good')}, boots {host.get('boots')}")
+    hint = (reason or {}).get("hint")
+    if code is ExitCode.SERVICE_DOWN:
+        hint = (outcome.get("rollback") or reason or {}).get("hint")
+    if hint:
+        say(f"\nhint: {hint}")
+    if not as_json:
+        output.data(f"{outcome['outcome']} release={release.get('release')} live={host.get('live')}")
+    return int(code)
+
+
+def _sentence(kind: str, outcome: dict[str, Any]) -> str:
+    release = outcome.get("release") or {}
+    back = outcome.get("previous") or {}
+    name = f"release {release.get('release')}"
+    if budget := release.get("budget"):
+        name += f" (budget {budget})"
+    seconds = f"{outcome['seconds']:.0f} s"
+    if kind == "deploy" and outcome["outcome"] == "rolled-back":
+        return f"{name} did not pass; release {back.get('release')} serves again, after {seconds}"
+    if outcome["outcome"] == "unchanged":
+        answers = " and answers right" if kind == "rollback" else ""
+        return f"{name} serves already{answers}; nothing was restarted"
+    if kind == "rollback" and outcome["outcome"] == "rolled-back":
+        return f"{name} serves and answers right, after {seconds}"
+    if outcome["outcome"] == "adopted":
+        return f"{release.get('unit')} is {name} now, the way back of the first deploy"
+    if outcome["outcome"] == "promoted":
+        return f"{name} is known-good now, after {seconds}"
+    if outcome["outcome"] == "refused":
+        return "nothing was changed"
+    return f"{name}; the service is down"

@@ -1,0 +1,45 @@
+"""What ddops prints: data on stdout, everything else on stderr, readable without colour."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from typing import Any
+
+_COLOURS = {"green": 32, "red": 31, "yellow": 33, "dim": 2, "bold": 1}
+
+
+def paint(text: str, colour: str, stream: Any = None) -> str:
+    """Colours text where the stream (stderr, if none is given) is a terminal that wants it."""
+    stream = stream or sys.stderr
+    plain = os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb" or not stream.isatty()
+    return text if plain else f"\033[{_COLOURS[colour]}m{text}\033[0m"
+
+
+def say(text: str = "") -> None:
+    """Writes one line for people."""
+    sys.stderr.write(text + "\n")
+    sys.stderr.flush()
+
+
+def data(text: str) -> None:
+    """Writes one line of what was asked for."""
+    sys.stdout.write(text + "\n")
+
+
+def document(value: Any) -> None:
+    """Writes the one JSON document of a command."""
+    sys.stdout.write(json.dumps(value, indent=1) + "\n")
+
+
+def error(what: str, why: str, hint: str, code: int, *, as_json: bool) -> int:
+    """Tells of an error; returns its exit code."""
+    say(f"{paint('error:', 'red')} {what}")
+    if why:
+        say(f"  {why}")
+    if hint:
+        say(f"\nhint: {hint}")
+    if as_json:
+        document({"error": {"code": int(code), "what": what, "why": why, "hint": hint}})
+    return int(code)

@@ -1,0 +1,127 @@
+"""The steps of an operation as people see them, line by line, the running one alive on a terminal."""
+
+from __future__ import annotations
+
+import shutil
+import sys
+import time
+from typing import Any
+
+from .output import paint, say
+
+_NAMES = {
+    "way-back": "way back",
+    "preflight": "preflight",
+    "record": "record known-good's answers",
+    "drain": "close the front",
+    "stop": "stop the live release",
+    "switch": "switch",
+    "load": "load",
+    "ready": "gate: ready",
+    "smoke": "gate: smoke",
+    "lossless": "gate: lossless",
+    "acceptance": "gate: acceptance",
+    "open": "open the front",
+    "soak": "soak",
+    "confirm": "wait for: ddops confirm",
+    "promote": "promote",
+    "end-trial": "end the trial",
+    "return": "return to known-good",
+    "inspect": "inspect the unit",
+    "enable": "make it the one that boots",
+    "ask": "ask the live release",
+}
+_WIDTH = 28
+
+
+class Progress:
+    """Prints events as they come. On a terminal the running step shows its last word in place."""
+
+    def __init__(self) -> None:
+        self._alive = sys.stderr.isatty()
+        self._running = ""
+        self._began = 0.0
+
+    def __call__(self, event: dict[str, Any]) -> None:
+        handler = getattr(self, "_on_" + event["event"].replace("-", "_"), None)
+        if handler:
+            handler(event)
+        elif event["event"] == "alive":
+            self._show("")
+
+    def _on_staging(self, event: dict[str, Any]) -> None:
+        say(paint(f"  sending release {event['release']}", "dim"))
+
+    def _on_filed(self, event: dict[str, Any]) -> None:
+        say(paint(f"  operation {event['operation']} is in the host's hands; it goes on without this client", "dim"))
+
+    def _on_step(self, event: dict[str, Any]) -> None:
+        self._running, self._began = _NAMES.get(event["step"], event["step"]), time.monotonic()
+        self._show("")
+
+    def _on_progress(self, event: dict[str, Any]) -> None:
+        self._show(event["text"])
+
+    def _on_step_done(self, event: dict[str, Any]) -> None:
+        self._end(paint("ok", "green"), event, _found(event))
+
+    def _on_step_failed(self, event: dict[str, Any]) -> None:
+        self._end(paint("FAILED", "red"), event, event["error"]["what"])
+        if why := event["error"].get("why"):
+            say(f"     {why}")
+
+    def _on_fault(self, event: dict[str, Any]) -> None:
+        self._clear()
+        say(f"  {paint('fault', 'red')} {event['rule']}, written by pid {event['pid']}:")
+        for line in event["line"].strip().splitlines()[-2:]:
+            say(f"     {line[:200]}")
+        if event["killed"]:
+            say(f"     the trial was killed {event['ms_from_line_to_kill']:.0f} ms after that line")
+
+    def _on_cancelled(self, event: dict[str, Any]) -> None:
+        self._clear()
+        say(f"  {paint('ended', 'yellow')} by {event['by']}")
+
+    def _on_lost(self, event: dict[str, Any]) -> None:
+        self._clear()
+        say(f"  {paint('lost', 'yellow')} {event['what']}: {event['why']}; the host goes on, reconnecting")
+
+    def _end(self, mark: str, event: dict[str, Any], said: str) -> None:
+        self._clear()
+        name = _NAMES.get(event["step"], event["step"])
+        say(f"  {name:{_WIDTH}} {mark} {event['seconds']:6.1f} s  {said}".rstrip())
+        self._running = ""
+
+    def _show(self, text: str) -> None:
+        if not self._alive or not self._running:
+            return
+        width = shutil.get_terminal_size().columns - 1
+        line = f"  {self._running:{_WIDTH}} .. {time.monotonic() - self._began:6.1f} s  {text}"
+        sys.stderr.write("\r\033[K" + line[:width])
+        sys.stderr.flush()
+
+    def _clear(self) -> None:
+        if self._alive:
+            sys.stderr.write("\r\033[K")
+
+
+def _found(event: dict[str, Any]) -> str:
+    """Says in a few words what a step has shown."""
+    evidence = event.get("evidence") or {}
+    if "accept_length" in evidence:
+        known = evidence.get("known_good") or {}
+        return ", ".join(
+            f"{name} {value:.2f}" + (f" (known-good {known[name]:.2f})" if name in known else "")
+            for name, value in evidence["accept_length"].items()
+        )
+    if "near_ties" in evidence:
+        return f"{evidence['tokens']} tokens of {evidence['prompts']} prompts, {len(evidence['near_ties'])} near-ties"
+    if "asked" in evidence:
+        return f"{evidence['asked']} right answers"
+    if "overlay" in evidence:
+        return f"overlay on {len(evidence['overlay'])} rank(s), settings as asked for"
+    if "streams_cut" in event:
+        return f"{event['streams_cut']} streams cut" if event["streams_cut"] else ""
+    if event["step"] == "soak":
+        return f"{event['asked']} right answers"
+    return ""

@@ -1,0 +1,38 @@
+"""``ddops rollback``."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from .options import HostOption, JsonOption, ServiceOption, SiteOption
+
+NAME = "rollback"
+
+
+def command(
+    host: HostOption = None,
+    to: Annotated[
+        int | None, typer.Option(metavar="RELEASE", help="A promoted release, instead of known-good.")
+    ] = None,
+    no_wait: Annotated[bool, typer.Option("--no-wait", help="Do not wait for the right answer (exit 10).")] = False,
+    service: ServiceOption = None,
+    site: SiteOption = None,
+    as_json: JsonOption = False,
+) -> int:
+    """Go back to known-good; end a trial that is under way."""
+    from .. import rollback as operation
+    from ..exit_codes import ExitCode
+    from . import output, target
+    from .outcome import tell
+    from .progress import Progress
+
+    agent, connect = target.existing(host, site, service)
+    done = operation.run(agent, connect, to, Progress(), wait=not no_wait)
+    if no_wait:
+        if as_json:
+            output.document({**done, "exit_code": int(ExitCode.NOT_WAITED)})
+        output.say("the host goes back by itself; nobody has checked its answers yet\n\nhint: ddops status")
+        return int(ExitCode.NOT_WAITED)
+    return tell("rollback", done, as_json=as_json)

@@ -1,0 +1,59 @@
+"""``ddops status``."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from .options import HostOption, JsonOption, ServiceOption, SiteOption
+
+NAME = "status"
+
+
+def command(
+    host: HostOption = None, service: ServiceOption = None, site: SiteOption = None, as_json: JsonOption = False
+) -> int:
+    """Show what a service is doing right now; exit 0 if it is healthy, 9 if not."""
+    from ..exit_codes import ExitCode
+    from . import output, target
+
+    agent, _ = target.existing(host, site, service)
+    found = agent.ask("status")
+    output.document(found) if as_json else _print(found)
+    return int(ExitCode.OK if found["healthy"] else ExitCode.UNHEALTHY)
+
+
+def _print(found: dict[str, Any]) -> None:
+    import sys
+
+    from .output import data, paint
+
+    def row(name: str, text: str) -> None:
+        data(f"  {name:11} {text}")
+
+    health = paint("healthy", "green", sys.stdout) if found["healthy"] else paint("NOT HEALTHY", "red", sys.stdout)
+    data(f"{found['service']} on {found['host']}: {health}")
+    row("live", _release(found["live"]))
+    row("known-good", _release(found["known_good"]))
+    engine = found.get("engine")
+    if engine:
+        answers = "answers right" if engine["answers"] else (engine.get("problem") or {}).get("what", "does not answer")
+        row("engine", f"{engine['active']}, pid {engine['main_pid']}, {answers}")
+        row("front", found["front"].replace("none", "none: the release owns the public port itself"))
+    row("boots", str(found["boots"]))
+    row("supervisor", found["supervisor"])
+    if current := found["under_way"]:
+        row("under way", f"{current['kind']} by {current['by']} since {current['time']}, at step {current['step']}")
+    for last in found["last"]:
+        row("last", f"{last['kind']}: {last['outcome']}, {last['ended']}")
+        if last.get("reason"):
+            row("", last["reason"]["what"])
+
+
+def _release(release: dict[str, Any] | None) -> str:
+    if not release:
+        return "none"
+    if "error" in release:
+        return str(release["error"]["what"])
+    budget = f"budget {release['budget']}" if "budget" in release else "adopted"
+    drill = f", drill {release['drill']['name']}" if release.get("drill") else ""
+    return f"release {release['release']}, {release['unit']}, {budget}{drill}"

@@ -1,0 +1,42 @@
+"""Which host and which service a command means."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+from .. import hosts, site
+from ..errors import Refused, UsageError
+from ..remote import Agent
+from ..site import HostEntry
+
+
+def entry(host: str | None, site_file: Path | None) -> tuple[str, HostEntry]:
+    """Returns the host that is meant; ``user@address`` and ``local`` need no site file."""
+    if host == "local":
+        return "local", HostEntry(address="local")
+    if host and "@" in host:
+        user, _, address = host.partition("@")
+        return host, HostEntry(address=address, user=user)
+    return site.choose(site.load(site_file), host)
+
+
+def connector(name: str, found: HostEntry, service: str) -> Callable[[], Agent]:
+    """Returns what makes a fresh connection to the service's agent."""
+    return lambda: Agent(hosts.connect(name, found), service)
+
+
+def existing(host: str | None, site_file: Path | None, service: str | None) -> tuple[Agent, Callable[[], Agent]]:
+    """Returns the agent of a service that the host has already: the named one, or the only one."""
+    name, found = entry(host, site_file)
+    agent = Agent(hosts.connect(name, found), service or "")
+    known = agent.ask("services")
+    if service and service not in known:
+        raise Refused(f"{name} has no service '{service}'", f"it has: {', '.join(known) or 'none'}", "ddops adopt")
+    if not service:
+        if not known:
+            raise Refused(f"{name} has no service yet", "nothing was adopted or deployed there", "ddops adopt UNIT")
+        if len(known) > 1:
+            raise UsageError("which service?", f"{name} has {', '.join(known)}", "--service NAME")
+        agent.service = known[0]
+    return agent, connector(name, found, agent.service)

@@ -1,0 +1,22 @@
+"""A rollback, from the client's side: nothing but the host's name and SSH is needed."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from . import following, render
+from .following import Report
+from .remote import Agent, Connect
+
+
+def run(agent: Agent, connect: Connect, to: int | None, report: Report, *, wait: bool) -> dict[str, Any]:
+    """Goes back to known-good, or to a promoted release; ends a trial that is under way.
+
+    Returns the outcome that the host has stored or, without ``wait``, the operation's number alone.
+    """
+    asked: dict[str, Any] = agent.ask("rollback", to=to, by=render.requester())
+    report({"event": "filed", **asked})
+    if not wait:
+        return asked
+    outcome, _ = following.follow(agent, connect, asked["operation"], report)
+    return outcome

@@ -1,0 +1,213 @@
+"""One lab host with a service on it, and the ways in which tests look at it: never by ddops' own words."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import subprocess
+import sys
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import httpx
+
+from ddops.lab.lab import Lab
+
+PUBLIC = 8000
+STATE = "/var/lib/ddops/lab"
+
+
+@dataclass
+class Ran:
+    """A finished ddops command."""
+
+    code: int
+    document: dict[str, Any]
+    stderr: str
+
+
+@dataclass
+class ServiceHost:
+    """A host, the machine's view of it, and the ddops command aimed at it."""
+
+    lab: Lab
+    name: str
+    environment: dict[str, str]
+    profile: str = "lab"
+    clients: list[subprocess.Popen[str]] = field(default_factory=list)
+
+    # ---- ddops
+
+    def argv(self, *args: str) -> list[str]:
+        return [sys.executable, "-m", "ddops", *args, "--host", self.name]
+
+    def ddops(self, *args: str, seconds: float = 240) -> Ran:
+        """Runs a ddops command with --json; returns its exit code, document and stderr."""
+        done = subprocess.run(
+            [*self.argv(*args), "--json"],
+            env=self.environment,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=seconds,
+            check=False,
+        )
+        return Ran(done.returncode, json.loads(done.stdout) if done.stdout else {}, done.stderr)
+
+    def deploy(self, budget: int, *more: str, seconds: float = 240) -> Ran:
+        """Deploys a budget with a short soak."""
+        return self.ddops("deploy", self.profile, "--budget", str(budget), "--soak", "0.5s", *more, seconds=seconds)
+
+    def start_deploy(self, budget: int, *more: str) -> subprocess.Popen[str]:
+        """Starts such a deploy in the background."""
+        return self.start("deploy", self.profile, "--budget", str(budget), "--soak", "0.5s", *more)
+
+    def start(self, *args: str) -> subprocess.Popen[str]:
+        """Starts a ddops command in the background; it is ended with the test."""
+        client = subprocess.Popen(
+            [*self.argv(*args), "--json"],
+            env=self.environment,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            text=True,
+        )
+        self.clients.append(client)
+        return client
+
+    @staticmethod
+    def finish(client: subprocess.Popen[str], seconds: float = 90) -> tuple[int, dict[str, Any]]:
+        """Waits for a client that was started; returns its exit code and its document."""
+        output, _ = client.communicate(timeout=seconds)
+        return client.returncode, json.loads(output)
+
+    def end_clients(self) -> None:
+        for client in self.clients:
+            if client.poll() is None:
+                client.kill()
+            client.communicate()
+
+    # ---- the host, as root on it
+
+    def on(self, *command: str, check: bool = True, seconds: float = 60) -> str:
+        """Runs a command in the host, without its network; returns its output."""
+        done = self.lab.exec(self.name, *command, seconds=seconds)
+        assert not check or done.returncode == 0, f"{command}: {done.stdout} {done.stderr}"
+        return str(done.stdout)
+
+    def file(self, path: str) -> str | None:
+        """Returns a file of the host, None where there is none."""
+        done = self.lab.exec(self.name, "cat", path)
+        return str(done.stdout) if done.returncode == 0 else None
+
+    def write(self, path: str, text: str) -> None:
+        self.on("python3", "-c", "import sys; open(sys.argv[1], 'w').write(sys.argv[2])", path, text)
+
+    def script(self, **by_width: dict[str, Any]) -> None:
+        """Tells the stub engines what to do: script(w9={...}, plain={...})."""
+        self.write("/etc/stub.json", json.dumps({k.lstrip("w") if k != "plain" else k: v for k, v in by_width.items()}))
+
+    def show(self, unit: str, *properties: str) -> dict[str, str]:
+        output = self.on("systemctl", "show", unit, "--property=" + ",".join(properties))
+        return dict(line.partition("=")[::2] for line in output.splitlines())
+
+    def main_pid(self, unit: str) -> int:
+        return int(self.show(unit, "MainPID")["MainPID"] or 0)
+
+    def active(self, unit: str) -> str:
+        return self.on("systemctl", "is-active", unit, check=False).strip()
+
+    def journal(self, unit: str) -> list[dict[str, Any]]:
+        """Returns the entries of a unit: what it wrote and what systemd wrote of it."""
+        output = self.on("journalctl", "-u", unit, "-o", "json", "--all", "--no-pager")
+        return [json.loads(line) for line in output.splitlines()]
+
+    def lines(self, unit: str) -> list[str]:
+        """Returns the unit's own lines."""
+        return [str(e["MESSAGE"]) for e in self.journal(unit) if e.get("_TRANSPORT") == "stdout"]
+
+    def starts(self, unit: str) -> int:
+        """Counts how often systemd started a unit, by systemd's own lines."""
+        return sum("Started" in str(e.get("MESSAGE")) for e in self.journal(unit) if e.get("_PID") == "1")
+
+    def boots(self) -> str:
+        return self.on("readlink", "/etc/systemd/system/lab.service").strip()
+
+    def pointer(self, name: str) -> int | None:
+        text = self.file(f"{STATE}/{name}")
+        return int(json.loads(text)["release"]) if text else None
+
+    def steps(self, operation: int) -> list[dict[str, Any]]:
+        """Returns an operation's step log, torn lines left out."""
+        events = []
+        for line in (self.file(f"{STATE}/operations/{operation:06d}.jsonl") or "").splitlines():
+            with contextlib.suppress(ValueError):
+                events.append(json.loads(line))
+        return events
+
+    def began(self, step: str, operation: int) -> bool:
+        return any(e["event"] == "step" and e["step"] == step for e in self.steps(operation))
+
+    def outcome(self, operation: int) -> dict[str, Any] | None:
+        text = self.file(f"{STATE}/operations/{operation:06d}.json")
+        return json.loads(text) if text else None
+
+    # ---- the public port, as a user
+
+    @property
+    def url(self) -> str:
+        return f"http://{self.lab.address(self.name)}:{PUBLIC}"
+
+    def ask(self, country: str = "France", seconds: float = 20) -> str | None:
+        """Asks for a capital at the public port; None where the port refuses or resets."""
+        body = {
+            "model": "lab",
+            "messages": [{"role": "user", "content": f"What is the capital of {country}?"}],
+            "max_tokens": 12,
+            "temperature": 0,
+        }
+        try:
+            answer = httpx.post(f"{self.url}/v1/chat/completions", json=body, timeout=seconds)
+        except httpx.TransportError:
+            return None
+        if answer.status_code != 200:
+            return None
+        return str(answer.json()["choices"][0]["message"]["content"])
+
+
+def wait_for(condition: Any, seconds: float, what: str) -> Any:
+    """Waits until the condition gives something true and returns it; fails the test at the deadline."""
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        if value := condition():
+            return value
+        time.sleep(0.02)
+    raise AssertionError(f"{what}: not within {seconds:g} s")
+
+
+HAND_MADE = """[Unit]
+Description=SGLang, started by hand
+[Service]
+ExecStart={python} -m sglang.launch_server --model-path {model} --host 0.0.0.0 --port 8000 {arguments}
+Restart=always
+{lines}
+[Install]
+WantedBy=multi-user.target
+"""
+
+
+def hand_made_unit(host: ServiceHost, python: str, model: str, arguments: str = "", lines: str = "") -> None:
+    """Writes, enables and starts a unit as somebody would by hand, on the public port itself."""
+    text = HAND_MADE.format(python=python, model=model, arguments=arguments, lines=lines)
+    host.write("/etc/systemd/system/sglang.service", text)
+    host.on("systemctl", "daemon-reload")
+    host.on("systemctl", "enable", "--now", "sglang.service")
+
+
+def environment(lab: Lab, site: Path) -> dict[str, str]:
+    """Returns the environment in which ddops finds the lab's site and nothing of the user's."""
+    kept = {k: v for k, v in os.environ.items() if not k.startswith(("DDOPS_", "XDG_"))}
+    return {**kept, "DDOPS_SITE": str(site), "DDOPS_LAB_DIR": str(lab.config.state), "NO_COLOR": "1"}

@@ -1,0 +1,194 @@
+"""A scripted engine for faults that need an exact moment; everything else is tested with the real SGLang.
+
+It answers SGLang's endpoints, prints SGLang's lines, and does what /etc/stub.json says for its verify
+width (``{"9": {...}}``, or ``"plain"`` where it does not speculate):
+
+    load_s        seconds of load, 0.2 unless said
+    lines_s       a line of progress so often during the load; 0: none
+    read_s        reads a few MiB of a file so often during the load; 0: never
+    wrong         answers wrongly
+    fault_after   prints the illegal access after so many answers, and goes on like a hung process
+    exit_after    ends with code 1 after so many answers
+    stubborn      ignores SIGTERM
+    mute_overlay  does not report the overlay
+"""
+
+import argparse
+import hashlib
+import json
+import os
+import pathlib
+import signal
+import sys
+import threading
+import time
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+FAULT = "torch.AcceleratorError: CUDA error: an illegal memory access was encountered"
+ANSWERS = {"France": "Paris", "Italy": "Rome"}
+TOP = 8
+
+
+def say(line):
+    sys.stdout.write(line + "\n")
+    sys.stdout.flush()
+
+
+def tokens_of(text):
+    return [1000 + b for b in text.encode()]
+
+
+def next_token(ids):
+    """The greedy choice after a row of tokens: a hash, so that it depends on all of them."""
+    return int(hashlib.sha256(repr(ids).encode()).hexdigest()[:6], 16) % 500
+
+
+class Engine(BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+
+    def log_message(self, *_):
+        pass
+
+    def do_GET(self):
+        if self.path == "/health":
+            return self.reply({}, 200 if self.server.ready else 503)
+        if self.path == "/server_info":
+            return self.reply(self.server.info)
+        return self.reply({"error": "no such path"}, 404)
+
+    def do_POST(self):
+        body = json.loads(self.rfile.read(int(self.headers["Content-Length"])) or b"{}")
+        if self.path == "/flush_cache":
+            return self.reply({})
+        if not self.server.ready:
+            return self.reply({"error": "loading"}, 503)
+        self.server.count()
+        if self.path == "/v1/chat/completions":
+            return self.chat(body)
+        return self.generate(body)
+
+    def chat(self, body):
+        prompt = body["messages"][-1]["content"]
+        answer = next((a for word, a in ANSWERS.items() if word in prompt), "I do not know.")
+        answer = "!!!!" if self.server.script.get("wrong") else answer
+        if not body.get("stream"):
+            return self.reply({"choices": [{"message": {"content": answer}}]})
+        self.events({"choices": [{"delta": {"content": part}}]} for part in answer)
+
+    def generate(self, body):
+        ids = body.get("input_ids") or tokens_of(body["text"])
+        row, out, top = list(ids), [], []
+        for _ in range(body["sampling_params"]["max_new_tokens"]):
+            token = next_token(row)
+            best = [[-0.1 - i, (token + i) % 500, None] for i in range(TOP)]
+            out.append((token + 137) % 500 if self.server.script.get("wrong") else token)
+            row.append(out[-1])
+            top.append(best)
+        say(
+            f"Decode batch, #running-req: 1, accept len: 2.00, cpu graph: False, gen throughput (token/s): {len(out)}.0"
+        )
+        if not body.get("stream"):
+            return self.reply({"text": "ok", "output_ids": out, "meta_info": self.meta(ids, out, top, len(out))})
+        self.events({"text": "ok", "meta_info": self.meta(ids, out, top, n)} for n in range(2, len(out) + 1, 2))
+
+    def meta(self, ids, out, top, n):
+        meta = {
+            "completion_tokens": n,
+            "input_token_logprobs": [[None, token, None] for token in ids],
+            "output_token_logprobs": [[best[0][0], token, None] for token, best in zip(out, top)],
+            "output_top_logprobs": top,
+        }
+        if self.server.speculates:
+            meta["spec_verify_ct"] = n if self.server.script.get("wrong") else n // 2
+        return meta
+
+    def reply(self, value, status=200):
+        data = json.dumps(value).encode()
+        self.send_response(status)
+        self.send_header("Content-Type", "application/json")
+        self.send_header("Content-Length", str(len(data)))
+        self.end_headers()
+        self.wfile.write(data)
+
+    def events(self, values):
+        self.send_response(200)
+        self.send_header("Content-Type", "text/event-stream")
+        self.send_header("Connection", "close")
+        self.end_headers()
+        for value in values:
+            self.wfile.write(b"data: " + json.dumps(value).encode() + b"\n\n")
+        self.wfile.write(b"data: [DONE]\n\n")
+        self.close_connection = True
+
+
+class Server(ThreadingHTTPServer):
+    daemon_threads = True
+    request_queue_size = 128
+
+    def __init__(self, address, info, script):
+        self.ready, self.info, self.script, self.answers = False, info, script, 0
+        self.speculates = bool(info["speculative_algorithm"])
+        self.mutex = threading.Lock()
+        super().__init__(address, Engine)
+
+    def count(self):
+        with self.mutex:
+            self.answers += 1
+            if self.answers == self.script.get("fault_after"):
+                say("[2026-11-29 12:00:00 TP0] Scheduler hit an exception: Traceback (most recent call last):")
+                say(FAULT)
+                time.sleep(3600)
+            if self.answers == self.script.get("exit_after"):
+                os._exit(1)
+
+
+def load(script):
+    end = time.monotonic() + script.get("load_s", 0.2)
+    step = min(x for x in (script.get("lines_s", 0.1) or 9e9, script.get("read_s") or 9e9, 0.5))
+    n = 0
+    while (left := end - time.monotonic()) > 0:
+        if script.get("lines_s", 0.1):
+            n += 1
+            say(f"Loading safetensors checkpoint shards: {n} Completed")
+        if script.get("read_s"):
+            for _ in range(64):
+                pathlib.Path("/usr/bin/python3").read_bytes()
+        time.sleep(min(step, left))
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    for name in ("--model-path", "--host", "--port", "--speculative-algorithm", "--device", "--dtype"):
+        parser.add_argument(name)
+    for name in ("--attention-backend", "--max-running-requests", "--speculative-num-draft-tokens"):
+        parser.add_argument(name)
+    args, _ = parser.parse_known_args()
+    number = lambda text: int(text) if text else None  # noqa: E731
+    info = {
+        "version": "0.5.16",
+        "speculative_algorithm": args.speculative_algorithm,
+        "speculative_num_draft_tokens": number(args.speculative_num_draft_tokens),
+        "device": args.device,
+        "dtype": args.dtype,
+        "attention_backend": args.attention_backend,
+        "max_running_requests": number(args.max_running_requests),
+    }
+    scripts = pathlib.Path("/etc/stub.json")
+    width = args.speculative_num_draft_tokens or "plain"
+    script = json.loads(scripts.read_text()).get(width, {}) if scripts.exists() else {}
+    if script.get("stubborn"):
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    server = Server((args.host, int(args.port)), info, script)
+    if os.environ.get("DDOPS_OVERLAY") and not script.get("mute_overlay"):
+        release = json.loads(os.environ["DDOPS_OVERLAY"])["release"]
+        report = {"ok": True, "process": "scheduler", "tp_rank": 0, "release": release, "pid": os.getpid()}
+        say(json.dumps({"ddops_overlay": report}))
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    load(script)
+    server.ready = True
+    say("The server is fired up and ready to roll!")
+    threading.Event().wait()
+
+
+if __name__ == "__main__":
+    main()
