@@ -6,6 +6,7 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -46,6 +47,27 @@ def build(
     """Build the root file system that all hosts share."""
     with _told():
         _report(f"ready: {_lab().build(force)}")
+
+
+@app.command()
+def engine() -> None:
+    """Build the CPU engine and the model that hosts serve with (3 GB, minutes, once)."""
+    from ddops.lab import deps as lab_deps
+    from ddops.lab import engine as lab_engine
+
+    with _told():
+        lab_deps.install(_report)
+        lab_engine.build(_lab().config.cache, _report)
+        _report("ready: hosts that are made from now on have it")
+
+
+@app.command()
+def demo() -> None:
+    """Run the main job on a fresh lab host with the real SGLang: adopt, deploy, two drills."""
+    from ddops.lab import demo as lab_demo
+
+    with _told():
+        lab_demo.run(_lab(), _report)
 
 
 @app.command()
@@ -200,10 +222,10 @@ def _lab() -> "Lab":
 
 def _engine_binds(lab: "Lab") -> "list[Bind]":
     """The engine and model that were built into the cache, if any."""
-    from ddops.lab.clients import ENGINE, MODEL
+    from ddops.lab import engine
     from ddops.lab.options import Bind
 
-    found = [Bind(lab.config.cache / "engine", ENGINE), Bind(lab.config.cache / "model", MODEL)]
+    found = [Bind(Path(source), target) for source, target in engine.binds(lab.config.cache)]
     return [bind for bind in found if bind.source.exists()]
 
 

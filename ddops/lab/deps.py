@@ -4,6 +4,7 @@ import os
 import re
 import shutil
 from collections.abc import Callable
+from pathlib import Path
 
 from ddops.lab.command import run
 from ddops.lab.errors import LabError
@@ -15,12 +16,17 @@ PACKAGE_OF = {
     "ssh": "openssh-client",
     "mkfs.ext4": "e2fsprogs",
     "nsenter": "util-linux",
+    # the engine compiles NGRAM's corpus once, when it is built
+    "g++": "g++",
 }
+# no tool of its own on the PATH: the engine is a venv of Debian's Python
+_VENV = Path("/usr/lib/python3.11/ensurepip/__init__.py")
 
 
 def missing() -> list[str]:
     """Names of the packages whose tools are not on the PATH."""
-    return [package for tool, package in PACKAGE_OF.items() if not shutil.which(tool)]
+    packages = [package for tool, package in PACKAGE_OF.items() if not shutil.which(tool)]
+    return packages if _VENV.exists() else [*packages, "python3-venv"]
 
 
 def install(report: Callable[[str], None]) -> list[str]:

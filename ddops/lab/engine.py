@@ -96,6 +96,8 @@ def _declare_torchvision(site_packages: Path) -> None:
     info.mkdir()
     (info / "METADATA").write_text("Metadata-Version: 2.1\nName: ddops-torchvision-ops\nVersion: 1\n")
     (info / "entry_points.txt").write_text("[torch.backends]\nddops = ddops_torchvision_ops:declare\n")
+    for made in (site_packages / "ddops_torchvision_ops.py", info, *info.iterdir()):
+        made.chmod(0o755 if made.is_dir() else 0o644)
 
 
 def _compile(folder: Path, python: Path, log: Path) -> None:

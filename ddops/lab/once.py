@@ -42,8 +42,10 @@ def make(target: Path, fill: Callable[[Path], None]) -> bool:
 
 def run_logged(what: str, log: Path, *args: str | Path, env: Mapping[str, str] | None = None) -> None:
     """Runs a long command with its output in `log`; raises LabError with the last line where it fails."""
+    argv = [str(arg) for arg in args]
     with log.open("a") as out:
-        done = subprocess.run([str(arg) for arg in args], stdin=subprocess.DEVNULL, stdout=out, stderr=out, env=env)
+        # readable to a service's own user, whatever the caller's umask
+        done = subprocess.run(argv, stdin=subprocess.DEVNULL, stdout=out, stderr=out, env=env, umask=0o022)
     if done.returncode:
         lines = log.read_text(errors="replace").strip().splitlines()
         raise LabError(what, lines[-1] if lines else f"exit status {done.returncode}", f"read {log}")

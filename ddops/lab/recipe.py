@@ -19,13 +19,9 @@ PACKAGES = (
     "procps",
     "rsync",
     "ca-certificates",
-    # the engine's environment is a venv of the host's own Python
+    # the engine's environment is a venv of the host's own Python; what it needs compiled comes with it
     "python3",
-    "python3-dev",
-    "libnuma1",
     "libgomp1",
-    # NGRAM speculation compiles C++ on the host when it is first used
-    "g++",
 )
 
 # nobody reads manuals on a test host

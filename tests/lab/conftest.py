@@ -9,6 +9,7 @@
 
 `stub`           a fresh host with a scripted engine (stub/engine.py) running as a hand-made unit.
 `adopted`        the same, after `ddops adopt sglang.service`.
+`real`           a host on which the real SGLang serves on the CPU, started by hand; one for a module.
 `served`         the same, after a deploy of budget 8: release 1 is known-good, behind the front.
 
 All skip where the user is not root. The root file system comes from the shared cache
@@ -23,12 +24,14 @@ from pathlib import Path
 import pytest
 import yaml
 
+from ddops import profile as profiles
+from ddops.lab import engine, hand_made
 from ddops.lab.config import LabConfig
 from ddops.lab.lab import Lab
 from ddops.lab.options import Bind, HostOptions
 from ddops.lab.waiting import until as came_true
 
-from .service_host import ServiceHost, environment, hand_made_unit, wait_for
+from .service_host import ServiceHost, environment, wait_for
 
 Until = Callable[[Callable[[], bool], float], None]
 
@@ -102,7 +105,7 @@ def stub(lab: Lab, stub_folder: Path, tmp_path: Path) -> Iterator[ServiceHost]:
     values = {"hosts": {"stub": entry}, "engine": {"python": "/opt/stub/bin/python"}, "model": "/opt/stub/model"}
     site.write_text(yaml.safe_dump(values))
     host = ServiceHost(lab, "stub", environment(lab, site))
-    hand_made_unit(host, "/opt/stub/bin/python", "/opt/stub/model")
+    hand_made.start(lab, "stub", profiles.load("lab"), "/opt/stub/bin/python", "/opt/stub/model")
     wait_for(lambda: host.ask() == "Paris", 20, "the hand-made unit answers")
     try:
         yield host
@@ -125,3 +128,20 @@ def served(adopted: ServiceHost) -> ServiceHost:
     ran = adopted.deploy(8)
     assert ran.code == 0, ran.stderr
     return adopted
+
+
+@pytest.fixture(scope="module")
+def real(lab: Lab) -> Iterator[ServiceHost]:
+    """A host on which the real SGLang serves a real model on the CPU, started by hand, no speculation."""
+    found = engine.binds(lab.config.cache)
+    if not all(Path(source).exists() for source, _ in found):
+        pytest.skip("the CPU engine is not built: ddops lab engine")
+    lab.up("real", options=HostOptions(binds=tuple(Bind(Path(source), target) for source, target in found)))
+    host = ServiceHost(lab, "real", environment(lab, lab.config.site))
+    hand_made.start(lab, "real", profiles.load("lab"), f"{engine.ENGINE}/bin/python", engine.MODEL)
+    wait_for(lambda: "Paris" in (host.ask(seconds=30) or ""), 180, "the hand-started SGLang answers")
+    try:
+        yield host
+    finally:
+        host.end_clients()
+        lab.down("real")

@@ -188,25 +188,6 @@ def wait_for(condition: Any, seconds: float, what: str) -> Any:
     raise AssertionError(f"{what}: not within {seconds:g} s")
 
 
-HAND_MADE = """[Unit]
-Description=SGLang, started by hand
-[Service]
-ExecStart={python} -m sglang.launch_server --model-path {model} --host 0.0.0.0 --port 8000 {arguments}
-Restart=always
-{lines}
-[Install]
-WantedBy=multi-user.target
-"""
-
-
-def hand_made_unit(host: ServiceHost, python: str, model: str, arguments: str = "", lines: str = "") -> None:
-    """Writes, enables and starts a unit as somebody would by hand, on the public port itself."""
-    text = HAND_MADE.format(python=python, model=model, arguments=arguments, lines=lines)
-    host.write("/etc/systemd/system/sglang.service", text)
-    host.on("systemctl", "daemon-reload")
-    host.on("systemctl", "enable", "--now", "sglang.service")
-
-
 def environment(lab: Lab, site: Path) -> dict[str, str]:
     """Returns the environment in which ddops finds the lab's site and nothing of the user's."""
     kept = {k: v for k, v in os.environ.items() if not k.startswith(("DDOPS_", "XDG_"))}

@@ -51,29 +51,30 @@ class Engine(BaseHTTPRequestHandler):
 
     def do_GET(self):
         if self.path == "/health":
-            return self.reply({}, 200 if self.server.ready else 503)
-        if self.path == "/server_info":
-            return self.reply(self.server.info)
-        return self.reply({"error": "no such path"}, 404)
+            self.reply({}, 200 if self.server.ready else 503)
+        elif self.path == "/server_info":
+            self.reply(self.server.info)
+        else:
+            self.reply({"error": "no such path"}, 404)
 
     def do_POST(self):
         body = json.loads(self.rfile.read(int(self.headers["Content-Length"])) or b"{}")
         if self.path == "/flush_cache":
-            return self.reply({})
-        if not self.server.ready:
-            return self.reply({"error": "loading"}, 503)
-        self.server.count()
-        if self.path == "/v1/chat/completions":
-            return self.chat(body)
-        return self.generate(body)
+            self.reply({})
+        elif not self.server.ready:
+            self.reply({"error": "loading"}, 503)
+        else:
+            self.server.count()
+            (self.chat if self.path == "/v1/chat/completions" else self.generate)(body)
 
     def chat(self, body):
         prompt = body["messages"][-1]["content"]
         answer = next((a for word, a in ANSWERS.items() if word in prompt), "I do not know.")
         answer = "!!!!" if self.server.script.get("wrong") else answer
         if not body.get("stream"):
-            return self.reply({"choices": [{"message": {"content": answer}}]})
-        self.events({"choices": [{"delta": {"content": part}}]} for part in answer)
+            self.reply({"choices": [{"message": {"content": answer}}]})
+        else:
+            self.events({"choices": [{"delta": {"content": part}}]} for part in answer)
 
     def generate(self, body):
         ids = body.get("input_ids") or tokens_of(body["text"])
@@ -88,14 +89,15 @@ class Engine(BaseHTTPRequestHandler):
             f"Decode batch, #running-req: 1, accept len: 2.00, cpu graph: False, gen throughput (token/s): {len(out)}.0"
         )
         if not body.get("stream"):
-            return self.reply({"text": "ok", "output_ids": out, "meta_info": self.meta(ids, out, top, len(out))})
-        self.events({"text": "ok", "meta_info": self.meta(ids, out, top, n)} for n in range(2, len(out) + 1, 2))
+            self.reply({"text": "ok", "output_ids": out, "meta_info": self.meta(ids, out, top, len(out))})
+        else:
+            self.events({"text": "ok", "meta_info": self.meta(ids, out, top, n)} for n in range(2, len(out) + 1, 2))
 
     def meta(self, ids, out, top, n):
         meta = {
             "completion_tokens": n,
             "input_token_logprobs": [[None, token, None] for token in ids],
-            "output_token_logprobs": [[best[0][0], token, None] for token, best in zip(out, top)],
+            "output_token_logprobs": [[best[0][0], token, None] for token, best in zip(out, top, strict=True)],
             "output_top_logprobs": top,
         }
         if self.server.speculates:
