@@ -29,6 +29,10 @@ class Engine:
         """Posts JSON and returns the JSON that comes back."""
         return self._parse(path, self._ask("POST", path, body, timeout))
 
+    def flush_cache(self, timeout: float) -> None:
+        """Empties the prefix cache and what a drafter remembers; raises GateFailed while requests run."""
+        self._ask("POST", "/flush_cache", {}, timeout)
+
     def stream(self, path: str, body: dict[str, Any], timeout: float) -> Iterator[Any]:
         """Posts JSON and yields each server-sent event; raises GateFailed if the stream does not end in [DONE]."""
         connection = http.client.HTTPConnection(self.host, self.port, timeout=timeout)

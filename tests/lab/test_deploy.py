@@ -42,7 +42,7 @@ def test_a_release_that_passes_is_promoted(adopted: ServiceHost) -> None:
     assert adopted.starts("lab-0001.service") == 1
     assert adopted.active("sglang.service") == "inactive"
     assert adopted.ask("France") == "Paris"
-    assert adopted.ask("Italy") == "Rome"
+    assert adopted.ask("Germany") == "Berlin"
 
 
 def test_the_engine_is_not_root_and_listens_on_loopback_alone(served: ServiceHost) -> None:

@@ -21,10 +21,10 @@ def measure(engine: Engine, settings: dict[str, Any], timeout: float) -> dict[st
 
     Raises GateFailed where a stream tells nothing although another did.
     """
-    engine.post("/flush_cache", {}, timeout)
+    engine.flush_cache(timeout)
     found: dict[str, float] = {}
     for name in PASSES:
-        tokens = steps = 0
+        tokens, steps = 0, 0.0
         for prompt in settings["prompts"]:
             counted = _mid_stream(engine, prompt, settings["tokens"], timeout)
             if counted is None:
@@ -38,24 +38,23 @@ def measure(engine: Engine, settings: dict[str, Any], timeout: float) -> dict[st
     return found
 
 
-def _mid_stream(engine: Engine, prompt: str, tokens: int, timeout: float) -> tuple[int, int] | None:
-    body = {
-        "text": prompt,
-        "sampling_params": {"max_new_tokens": tokens, "temperature": 0, "ignore_eos": True},
-    }
-    first = last = None
-    for event in engine.stream("/generate", body, timeout):
-        meta = event.get("meta_info", {})
-        if "spec_verify_ct" not in meta:
-            return None
-        at = (int(meta["completion_tokens"]), int(meta["spec_verify_ct"]))
-        if at[0] >= _EDGE and first is None:
-            first = at
-        if at[0] <= tokens - _EDGE:
-            last = at
-    if first is None or last is None or last[1] <= first[1]:
-        return 0, 0
-    return last[0] - first[0], last[1] - first[1]
+def _mid_stream(engine: Engine, prompt: str, tokens: int, timeout: float) -> tuple[int, float] | None:
+    """Returns the tokens and the verify steps of the middle of one stream, None where no step is counted.
+
+    At concurrency 1 each part of a stream is one verify step, but for the first, which is the prefill's;
+    SGLang tells the number of steps with the last part. Where parts were joined on their way, the steps
+    are spread over them evenly.
+    """
+    body = {"text": prompt, "sampling_params": {"max_new_tokens": tokens, "temperature": 0, "ignore_eos": True}}
+    metas = [event["meta_info"] for event in engine.stream("/generate", body, timeout)]
+    if not metas or "spec_verify_ct" not in metas[-1]:
+        return None
+    parts = [int(meta["completion_tokens"]) for meta in metas]
+    middle = [at for at in parts if _EDGE <= at <= tokens - _EDGE]
+    if len(middle) < 2:
+        return 0, 0.0
+    steps_per_part = int(metas[-1]["spec_verify_ct"]) / max(1, len(parts) - 1)
+    return middle[-1] - middle[0], (len(middle) - 1) * steps_per_part
 
 
 def acceptance(

@@ -25,7 +25,7 @@ import time
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 FAULT = "torch.AcceleratorError: CUDA error: an illegal memory access was encountered"
-ANSWERS = {"France": "Paris", "Italy": "Rome"}
+ANSWERS = {"France": "Paris", "Germany": "Berlin", "Japan": "Tokyo"}
 TOP = 8
 
 
@@ -60,7 +60,7 @@ class Engine(BaseHTTPRequestHandler):
     def do_POST(self):
         body = json.loads(self.rfile.read(int(self.headers["Content-Length"])) or b"{}")
         if self.path == "/flush_cache":
-            self.reply({})
+            self.reply("Cache flushed.")
         elif not self.server.ready:
             self.reply({"error": "loading"}, 503)
         else:
@@ -91,17 +91,19 @@ class Engine(BaseHTTPRequestHandler):
         if not body.get("stream"):
             self.reply({"text": "ok", "output_ids": out, "meta_info": self.meta(ids, out, top, len(out))})
         else:
-            self.events({"text": "ok", "meta_info": self.meta(ids, out, top, n)} for n in range(2, len(out) + 1, 2))
+            step = 1 if self.server.script.get("wrong") else 2
+            parts = [1, *range(1 + step, len(out), step), len(out)]
+            self.events({"text": "ok", "meta_info": self.meta(ids, out, top, n, len(parts) - 1)} for n in parts)
 
-    def meta(self, ids, out, top, n):
+    def meta(self, ids, out, top, n, steps=1):
         meta = {
             "completion_tokens": n,
             "input_token_logprobs": [[None, token, None] for token in ids],
             "output_token_logprobs": [[best[0][0], token, None] for token, best in zip(out, top, strict=True)],
             "output_top_logprobs": top,
         }
-        if self.server.speculates:
-            meta["spec_verify_ct"] = n if self.server.script.get("wrong") else n // 2
+        if self.server.speculates and n == len(out):
+            meta["spec_verify_ct"] = steps  # the real one tells it with the last part only
         return meta
 
     def reply(self, value, status=200):
