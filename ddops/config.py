@@ -54,7 +54,8 @@ def read(path: Path, model: type[Model]) -> Model:
 
 
 def _explain(path: Path, node: yaml.Node | None, model: type[Model], error: ValidationError) -> tuple[str, str, str]:
-    first = error.errors()[0]
+    # a misspelt key is the cause of the right one's absence
+    first = min(error.errors(), key=lambda e: e["type"] != "extra_forbidden")
     where = [str(part) for part in first["loc"]]
     line = _line(node, where)
     what = f"{path}:{line}: {'.'.join(where) or 'the file'}: {first['msg'][0].lower()}{first['msg'][1:]}"

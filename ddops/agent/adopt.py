@@ -32,7 +32,7 @@ def run(op: Operation) -> dict[str, Any]:
             found.update(evidence=smoke(engine, release.gates["smoke"], release.deadlines["gates"]))
         outcome["verdicts"].append({"gate": "smoke", "passed": True, "evidence": found["evidence"]})
         with op.log.step("record") as found:
-            known = baseline.record(op.layout, release, engine, release.gates, release.deadlines["gates"])
+            known = baseline.record(op.layout, release, release.gates, release.deadlines["gates"])
             found.update(prompts=len(known["references"]), acceptance=known["acceptance"])
     except Exception as error:  # noqa: BLE001 - a failed adoption must leave no half-made release 0
         shutil.rmtree(op.layout.release_dir(NUMBER), ignore_errors=True)

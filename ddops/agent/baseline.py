@@ -6,9 +6,9 @@ import hashlib
 import json
 from typing import Any
 
-from . import durable
-from .engine import Engine
+from . import durable, service
 from .gates import acceptance, lossless
+from .gates.smoke import smoke
 from .layout import Layout
 from .releases import Release
 
@@ -34,15 +34,16 @@ def stored(layout: Layout, known_good: Release, gates: dict[str, Any]) -> dict[s
     return baseline
 
 
-def record(
-    layout: Layout, known_good: Release, engine: Engine, gates: dict[str, Any], timeout: float
-) -> dict[str, Any]:
-    """Asks known-good, which serves now, and stores what it answers."""
+def record(layout: Layout, known_good: Release, gates: dict[str, Any], timeout: float) -> dict[str, Any]:
+    """Asks known-good, which serves now, and stores what it answers; raises GateFailed for a wrong answer."""
+    engine = service.engine_of(known_good)
+    smoke(engine, gates["smoke"], timeout)
+    speculates = known_good.manifest["engine"]["speculates"]
     baseline = {
         "release": known_good.number,
         "sha256": known_good.sha256,
         "references": lossless.record(engine, gates["lossless"], timeout),
-        "acceptance": acceptance.measure(engine, gates["acceptance"], timeout),
+        "acceptance": acceptance.measure(engine, gates["acceptance"], timeout) if speculates else None,
     }
     durable.make_directory(layout.references, 0o700)
     durable.write_json(layout.references / f"{known_good.number:04d}-{_key(gates)}.json", baseline)

@@ -74,12 +74,12 @@ def _attempt(op: Operation, trial: Release, way_back: Release | None, verdicts: 
     if not log.done("preflight"):
         with log.step("preflight") as found:
             found.update(preflight.check(op, trial, way_back))
-    known = _baseline(op, trial, way_back)
     if not log.done("drain"):
         with log.step("drain") as found:
             releases.point(layout.live, trial, trial=True, previous=way_back.number if way_back else None)
             port = way_back.front["port"] if way_back and way_back.front else None
             found.update(front.close(layout, port, trial.deadlines["drain"]))
+    known = _baseline(op, trial, way_back)
     if way_back and not log.done("stop"):
         with log.step("stop") as found:
             found.update(service.take_down(op, way_back, at_once=False))
@@ -99,7 +99,10 @@ def _attempt(op: Operation, trial: Release, way_back: Release | None, verdicts: 
 
 
 def _baseline(op: Operation, trial: Release, way_back: Release | None) -> dict[str, Any] | None:
-    """Returns what known-good answered; recorded now, while it still serves, where that is yet to be done."""
+    """Returns what known-good answered; asked now where that is yet to be done.
+
+    The front is closed by then: users would disturb what is measured.
+    """
     if way_back is None:
         return None
     if known := baseline.stored(op.layout, way_back, trial.gates):
@@ -107,9 +110,7 @@ def _baseline(op: Operation, trial: Release, way_back: Release | None) -> dict[s
     if op.log.begun("stop"):
         raise GateFailed("the record of known-good's answers is gone", str(op.layout.references))
     with op.log.step("record") as found:
-        engine = service.engine_of(way_back)
-        smoke(engine, trial.gates["smoke"], trial.deadlines["gates"])
-        known = baseline.record(op.layout, way_back, engine, trial.gates, trial.deadlines["gates"])
+        known = baseline.record(op.layout, way_back, trial.gates, trial.deadlines["gates"])
         found.update(prompts=len(known["references"]), acceptance=known["acceptance"])
     return known
 

@@ -163,19 +163,21 @@ class ServiceHost:
 
     def ask(self, country: str = "France", seconds: float = 20) -> str | None:
         """Asks for a capital at the public port; None where the port refuses or resets."""
-        body = {
-            "model": "lab",
-            "messages": [{"role": "user", "content": f"What is the capital of {country}?"}],
-            "max_tokens": 12,
-            "temperature": 0,
-        }
+        messages = [{"role": "user", "content": f"What is the capital of {country}?"}]
+        answer = self._post("/v1/chat/completions", {"messages": messages, "max_tokens": 12}, seconds)
+        return answer and str(answer["choices"][0]["message"]["content"])
+
+    def complete(self, prompt: str, tokens: int, seconds: float = 30) -> str | None:
+        """Has a text completed at the public port; None where the port refuses or resets."""
+        answer = self._post("/v1/completions", {"prompt": prompt, "max_tokens": tokens}, seconds)
+        return answer and str(answer["choices"][0]["text"])
+
+    def _post(self, path: str, body: dict[str, Any], seconds: float) -> Any:
         try:
-            answer = httpx.post(f"{self.url}/v1/chat/completions", json=body, timeout=seconds)
-        except httpx.TransportError:
+            answer = httpx.post(f"{self.url}{path}", json={"model": "lab", "temperature": 0, **body}, timeout=seconds)
+        except (httpx.NetworkError, httpx.RemoteProtocolError):
             return None
-        if answer.status_code != 200:
-            return None
-        return str(answer.json()["choices"][0]["message"]["content"])
+        return answer.json() if answer.status_code == 200 else None
 
 
 def wait_for(condition: Any, seconds: float, what: str) -> Any:
