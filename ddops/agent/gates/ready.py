@@ -11,6 +11,8 @@ from ..errors import GateFailed
 from ..releases import Release
 from ..watch import EngineWatch
 
+_LAG_S = 5.0  # the engine answers before its line has come through the journal
+
 
 def ready(release: Release, engine: Engine, watch: EngineWatch, timeout: float) -> dict[str, Any]:
     """Checks unit, listener, a real generation, the effective settings and the overlay's reports.
@@ -33,6 +35,9 @@ def ready(release: Release, engine: Engine, watch: EngineWatch, timeout: float) 
         evidence["effective"] = _effective(engine, settings, timeout)
     if release.adopted:
         return evidence
+    end = time.monotonic() + _LAG_S
+    while not watch.fired_up and time.monotonic() < end:
+        time.sleep(0.02)
     if not watch.fired_up:
         raise GateFailed("the journal of this invocation holds no line that the server is ready")
     if "graphs" in expect:
