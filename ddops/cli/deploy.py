@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -70,10 +71,11 @@ def command(
     output.say(output.paint(f"connecting to {name}", "dim"))
     agent = connect()
     made = operation.plan(agent, wanted, at_home, entry, request)
-    _show(made)
+    if dry_run and as_json:
+        output.document({"plan": made.describe()})
+    else:
+        _show(made, output.data if dry_run else output.say)
     if dry_run:
-        if as_json:
-            output.document({"plan": made.describe()})
         return 0
     if made.unchanged:
         return tell("deploy", _unchanged(made), as_json=as_json)
@@ -83,8 +85,8 @@ def command(
     return tell("deploy", operation.run(agent, connect, made, Progress()), as_json=as_json)
 
 
-def _show(made: Plan) -> None:
-    from .output import paint, say
+def _show(made: Plan, say: Callable[[str], None]) -> None:
+    from .output import paint
 
     plan = made.describe()
     live, back = plan["live"], plan["way_back"]
