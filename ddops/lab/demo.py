@@ -39,9 +39,8 @@ def run(lab: Lab, report: Callable[[str], None]) -> None:
     _ddops(lab, "adopt", hand_made.UNIT, "--profile", "lab", expect=0)
     _ddops(lab, "deploy", "lab", "--budget", "8", "--soak", "10s", "--yes", expect=0)
     for drill, after in (("illegal-access", "150"), ("garbage", "0")):
-        _ddops(
-            lab, "deploy", "lab", "--budget", "12", "--soak", "30s", "--drill", drill, "--drill-after", after, expect=3
-        )
+        asked = ("--budget", "12", "--soak", "30s", "--drill", drill, "--drill-after", after, "--yes")
+        _ddops(lab, "deploy", "lab", *asked, expect=3)
         _answers(lab, profile.ports.public)
     _in_the_journal(lab, "an illegal memory access was encountered")
     _ddops(lab, "status", expect=0)
