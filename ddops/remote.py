@@ -24,7 +24,7 @@ d="/run/ddops-agents";p=d+"/"+h+".pyz"
 os.makedirs(d,0o700,exist_ok=True)
 if not os.path.exists(p):
  t=p+str(os.getpid());open(t,"wb").write(b);os.replace(t,p)
-os.execv(sys.executable,[sys.executable,"-S",p,"serve"])
+os.execv(sys.executable,[sys.executable,"-IS",p,"serve"])
 """
 
 ANSWER_S = 60.0

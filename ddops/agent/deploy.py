@@ -9,7 +9,7 @@ from typing import Any
 
 from . import baseline, durable, front, preflight, releases, restore, service, systemd
 from .engine import Engine
-from .errors import AgentError, GateFailed, ServiceDown
+from .errors import AgentError, EngineFault, GateFailed, ServiceDown
 from .gates.acceptance import acceptance
 from .gates.lossless import lossless
 from .gates.ready import ready
@@ -57,11 +57,13 @@ def _way_back(op: Operation) -> Release | None:
 def _interrupted(op: Operation, trial: Release) -> None:
     """Sends a deploy that an earlier life of the supervisor saw fail straight to the way back."""
     if op.log.begun("return") or op.log.begun("end-trial"):
-        failed = op.log.last("step-failed")
+        failed = next((e for e in op.log.events if e["event"] == "step-failed"), None)
         record: dict[str, Any] = failed["error"] if failed else {"what": "the supervisor ended in mid-rollback"}
         error = AgentError(record["what"], record.get("why", ""), record.get("hint", ""), record.get("evidence"))
         error.code = record.get("code", error.code)
         raise error
+    if fault := op.log.last("fault"):
+        raise EngineFault(f"fault in the engine: {fault['rule']}", fault["why"], evidence={"fault": fault})
     if op.request.get("rebooted") and op.log.begun("drain") and systemd.boots(op.layout) != trial.unit:
         raise AgentError("the host restarted during the trial", "only known-good starts at boot")
 

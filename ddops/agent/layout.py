@@ -47,11 +47,6 @@ class Layout:
         return self.root / "live"
 
     @property
-    def current_operation(self) -> Path:
-        """Names the operation that is under way or waits for the supervisor."""
-        return self.root / "operation"
-
-    @property
     def lock(self) -> Path:
         return self.root / "lock"
 

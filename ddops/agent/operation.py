@@ -8,12 +8,12 @@ from collections.abc import Callable
 from typing import Any, TypeVar
 
 from . import processes
-from .errors import Cancelled, EngineFault, GateFailed
+from .errors import AgentError, Cancelled, EngineFault, GateFailed
 from .faults import Fault
 from .layout import Layout
 from .steplog import StepLog
 from .systemd import Unit
-from .watch import EngineWatch
+from .watch import EngineWatch, lost
 
 TICK_S = 0.05
 Result = TypeVar("Result")
@@ -124,7 +124,10 @@ class Operation:
             watched, trial = self.watched, self._trial
             if watched is None or self.fault:
                 return
-            fault = watched.poll()
+            try:
+                fault = watched.poll()
+            except (OSError, AgentError) as error:
+                fault = lost(watched.unit, error)
             if fault is None:
                 return
             began = time.time_ns()

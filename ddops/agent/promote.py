@@ -65,7 +65,7 @@ def install_rollback_script(layout: Layout, release: Release) -> None:
         durable.write(layout.agent, agent.read_bytes())
     script = f"""#!/bin/sh
 # does what 'ddops rollback' does, with nothing but this host: {layout.rollback_script} [RELEASE]
-exec /usr/bin/python3 {layout.agent} rollback {layout.name} "$@"
+exec /usr/bin/python3 -IS {layout.agent} rollback {layout.name} "$@"
 """
     durable.write(layout.rollback_script, script.encode(), mode=0o755)
 

@@ -1,7 +1,7 @@
 """The step log: what an operation is about to do, written and synced before it is done.
 
 One operation is three files under ``operations/``: ``N.request.json``, ``N.jsonl`` (the steps,
-which clients follow) and ``N.json`` (the outcome). The file ``operation`` names the one under way.
+which clients follow) and ``N.json`` (the outcome). The newest request without an outcome is under way.
 """
 
 from __future__ import annotations
@@ -145,29 +145,32 @@ def read(path: Path, after: int = -1) -> Iterator[dict[str, Any]]:
 
 
 def start(layout: Layout, request: dict[str, Any]) -> int:
-    """Files a request as the next operation and names it as the one under way; returns its number.
+    """Files a request as the next operation, which is under way from then on; returns its number.
 
     The caller holds the lock.
     """
     durable.make_directory(layout.operations, 0o700)
-    taken = [int(p.name.split(".")[0]) for p in layout.operations.iterdir() if p.name[:6].isdigit()]
-    operation = max(taken, default=0) + 1
+    operation = max(_numbers(layout), default=0) + 1
     request = {**request, "operation": operation, "time": now(), "boot_id": boot_id()}
     durable.write_json(request_file(layout, operation), request)
-    durable.write_json(layout.current_operation, {"operation": operation})
     return operation
 
 
 def finish(layout: Layout, operation: int, outcome: dict[str, Any]) -> None:
-    """Stores the outcome, then takes the operation off the desk."""
+    """Stores the outcome, which ends the operation."""
     durable.write_json(outcome_file(layout, operation), outcome)
-    durable.remove(layout.current_operation)
 
 
 def under_way(layout: Layout) -> dict[str, Any] | None:
     """Returns the request of the operation that is under way, None where there is none."""
-    current = durable.read_json(layout.current_operation)
-    if current is None:
+    newest = max(_numbers(layout), default=None)
+    if newest is None or outcome_file(layout, newest).exists():
         return None
-    request: dict[str, Any] = durable.read_json(request_file(layout, current["operation"]))
+    request: dict[str, Any] | None = durable.read_json(request_file(layout, newest))
     return request
+
+
+def _numbers(layout: Layout) -> list[int]:
+    if not layout.operations.is_dir():
+        return []
+    return [int(p.name[:6]) for p in layout.operations.glob("*.request.json")]

@@ -31,10 +31,14 @@ def supervise(layout: Layout) -> None:
     with _wake_socket(layout) as wake:
         systemd.notify("READY=1")
         while not stop.is_set():
-            request = steplog.under_way(layout)
+            systemd.notify("WATCHDOG=1")
+            try:
+                request = steplog.under_way(layout)
+            except (OSError, ValueError) as error:
+                _journal(f"the newest request cannot be read: {error}")  # ending in a loop would help nobody
+                request = None
             if request is None:
                 _wait([wake], _IDLE_S)
-                systemd.notify("WATCHDOG=1")
                 continue
             try:
                 with lock.held(layout):

@@ -104,3 +104,15 @@ class EngineWatch:
             time_us=time.time_ns() // 1000,
             cursor="",
         )
+
+
+def lost(unit: Unit, error: Exception) -> Fault:
+    """Returns the fault of an engine that can no longer be watched: no evidence is not good evidence."""
+    return Fault(
+        rule="journal-lost",
+        why=f"the journal of {unit.name} cannot be read: {error}",
+        line="",
+        pid=unit.main_pid,
+        time_us=time.time_ns() // 1000,
+        cursor="",
+    )

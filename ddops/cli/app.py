@@ -35,8 +35,9 @@ def run(arguments: list[str]) -> int:
         result: Any = app(arguments, standalone_mode=False)
     except DdopsError as error:
         return output.error(error.what, error.why, error.hint, error.exit_code, as_json=as_json)
-    except KeyboardInterrupt:
-        return output.error("interrupted", "", "ddops status", ExitCode.INTERRUPTED, as_json=as_json)
+    except (KeyboardInterrupt, typer.Abort):
+        why = "an operation that the host has in its hands goes on there"
+        return output.error("interrupted", why, "ddops status", ExitCode.INTERRUPTED, as_json=as_json)
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return ExitCode.OK

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import signal
 from pathlib import Path
 from typing import Any
 
@@ -246,3 +247,16 @@ def test_the_exit_code_is_read_back_after_the_network_was_cut(served: ServiceHos
     code, document = served.finish(client)
     assert code == 3
     assert document["outcome"] == "rolled-back"
+
+
+def test_an_interrupt_ends_the_client_at_once_and_the_host_goes_on(served: ServiceHost) -> None:
+    served.script(w13={"load_s": 3})
+    client = served.start_deploy(12)
+    wait_for(lambda: served.began("load", DEPLOY), 20, "the trial loads")
+    client.send_signal(signal.SIGINT)
+
+    code, document = served.finish(client, seconds=5)
+    assert code == 130
+    assert "goes on there" in document["error"]["why"]
+    outcome = wait_for(lambda: served.outcome(DEPLOY), 30, "the host has stored the outcome")
+    assert outcome["outcome"] == "promoted"
