@@ -35,6 +35,8 @@ def of_outcome(kind: str, outcome: dict[str, Any]) -> ExitCode:
 
     For a rollback, having gone back is success; a rollback that ended a trial is judged the same way.
     """
+    if kind == "rollback" and outcome["outcome"] == "promoted":
+        return ExitCode.REFUSED  # it came too late: the trial was known-good already
     code = _DEPLOY.get(outcome["outcome"], ExitCode.UNEXPECTED)
     if kind == "rollback" and code is ExitCode.ROLLED_BACK:
         return ExitCode.OK

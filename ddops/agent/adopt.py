@@ -23,30 +23,45 @@ def run(op: Operation) -> dict[str, Any]:
     """Adopts the unit of the request. The unit's text and its process are left as they are."""
     outcome: dict[str, Any] = {"release": None, "previous": None, "verdicts": []}
     try:
-        with op.log.step("inspect") as found:
-            unit, manifest, files = _inspect(op)
-            found.update(unit=unit.name, main_pid=unit.main_pid, port=manifest["engine"]["port"])
-        release = _store(op, manifest, files)
-        engine = service.engine_of(release)
-        with op.log.step("smoke") as found:
-            found.update(evidence=smoke(engine, release.gates["smoke"], release.deadlines["gates"]))
-        outcome["verdicts"].append({"gate": "smoke", "passed": True, "evidence": found["evidence"]})
-        with op.log.step("record") as found:
-            known = baseline.record(op.layout, release, release.gates, release.deadlines["gates"])
-            found.update(prompts=len(known["references"]), acceptance=known["acceptance"])
+        begun = op.log.begun("enable")
+        release = releases.load(op.layout, NUMBER) if begun else _prove(op, outcome["verdicts"])
     except Exception as error:  # noqa: BLE001 - a failed adoption must leave no half-made release 0
-        shutil.rmtree(op.layout.release_dir(NUMBER), ignore_errors=True)
+        if op.log.begun("store"):
+            _discard(op)
         failure = error if isinstance(error, AgentError) else AgentError("an internal error", repr(error))
         return {**outcome, "outcome": "refused", "reason": failure.record()}
     with op.log.step("enable"):
-        systemd.make_boot(op.layout, unit.name)
-        for link in manifest["enablement"]:
+        systemd.make_boot(op.layout, release.unit)
+        for link in release.manifest["enablement"]:
             durable.remove(Path(link))
         releases.point(op.layout.known_good, release)
         releases.point(op.layout.live, release)
         systemd.daemon_reload()
         install_rollback_script(op.layout, release)
     return {**outcome, "outcome": "adopted", "reason": None, "release": release.summary()}
+
+
+def _prove(op: Operation, verdicts: list[dict[str, Any]]) -> Release:
+    """Records the unit and proves that it answers right; changes nothing but ddops' own files."""
+    if op.log.begun("store"):
+        _discard(op)  # made by an earlier life of the supervisor
+    with op.log.step("inspect") as found:
+        unit, manifest, files = _inspect(op)
+        found.update(unit=unit.name, main_pid=unit.main_pid, port=manifest["engine"]["port"])
+    with op.log.step("store"):
+        release = _store(op, manifest, files)
+    with op.log.step("smoke") as found:
+        engine, seconds = service.engine_of(release), release.deadlines["gates"]
+        found.update(evidence=smoke(engine, release.gates["smoke"], seconds))
+    verdicts.append({"gate": "smoke", "passed": True, "evidence": found["evidence"]})
+    with op.log.step("record") as found:
+        known = baseline.record(op.layout, release, release.gates, seconds)
+        found.update(prompts=len(known["references"]), acceptance=known["acceptance"])
+    return release
+
+
+def _discard(op: Operation) -> None:
+    shutil.rmtree(op.layout.release_dir(NUMBER), ignore_errors=True)
 
 
 def _inspect(op: Operation) -> tuple[systemd.Unit, dict[str, Any], dict[str, bytes]]:

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import Any, TypeVar
 
 from . import processes
-from .errors import AgentError, Cancelled, EngineFault, GateFailed
+from .errors import Cancelled, EngineFault, GateFailed
 from .faults import Fault
 from .layout import Layout
 from .steplog import StepLog
@@ -76,6 +76,7 @@ class Operation:
         self.shield()
         self.unwatch()
         self.fault = None
+        self.log.best_effort = True
 
     def rather_its_fault(self, judge: Callable[[], Result]) -> Result:
         """Runs a check of the engine; where it fails and the engine has a fault, raises the fault instead.
@@ -126,7 +127,7 @@ class Operation:
                 return
             try:
                 fault = watched.poll()
-            except (OSError, AgentError) as error:
+            except Exception as error:  # noqa: BLE001 - whatever it is, the engine is not watched any more
                 fault = lost(watched.unit, error)
             if fault is None:
                 return

@@ -39,20 +39,25 @@ def promote(layout: Layout, release: Release, before: Release | None) -> dict[st
     systemd.unlink_trial(release.unit)
     durable.remove(layout.front_target_of_trial)
     if before and not before.adopted and before.number != release.number:
-        _forget_unit(before)
+        forget_unit(before)
     systemd.daemon_reload()
     now = systemd.show(release.unit)
-    if now.main_pid != was.main_pid or now.needs_reload or systemd.boots(layout) != release.unit:
+    running = now.main_pid and now.main_pid == was.main_pid
+    if not running or now.needs_reload or systemd.boots(layout) != release.unit:
         raise AgentError(
             f"systemd did not take over {release.unit} as it runs",
             f"main pid {was.main_pid} became {now.main_pid}, needs reload: {now.needs_reload}",
             f"systemctl status {release.unit}",
         )
     install_rollback_script(layout, release)
-    return {"boots": release.unit, "pruned": prune(layout)}
+    try:
+        pruned: Any = prune(layout)
+    except (OSError, AgentError) as error:
+        pruned = f"failed: {error}"  # an old release that cannot be removed is no reason to leave a good one
+    return {"boots": release.unit, "pruned": pruned}
 
 
-def _forget_unit(release: Release) -> None:
+def forget_unit(release: Release) -> None:
     """Takes a former known-good's unit out of /etc; its text stays in the release."""
     durable.remove(UNITS / release.unit)
     shutil.rmtree(UNITS / f"{release.unit}.wants", ignore_errors=True)

@@ -69,10 +69,11 @@ def load(layout: Layout, number: int) -> Release:
     try:
         data = (directory / MANIFEST).read_bytes()
         manifest = json.loads(data)
+        Release(number, directory, "", manifest).summary()
     except FileNotFoundError:
         known = ", ".join(str(n) for n in numbers(layout)) or "none"
         raise Refused(f"release {number} is not on this host", f"here are: {known}", "ddops history") from None
-    except ValueError as error:
+    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
         raise Refused(f"the manifest of release {number} is damaged", str(error), "ddops history") from None
     return Release(number, directory, hashlib.sha256(data).hexdigest(), manifest)
 
@@ -178,19 +179,26 @@ def pointed(layout: Layout, path: Path) -> Release | None:
     """
     try:
         pointer = durable.read_json(path)
-    except ValueError:
+        number, sha256 = (int(pointer["release"]), str(pointer["sha256"])) if pointer is not None else (0, "")
+    except (OSError, ValueError, KeyError, TypeError):
         raise Refused(
-            f"the pointer {path} is damaged",
-            "it is not a JSON document",
-            "name the release: ddops rollback --to N",
+            f"the pointer {path} is damaged", "it does not name a release", "name the release: ddops rollback --to N"
         ) from None
     if pointer is None:
         return None
-    release = load(layout, int(pointer["release"]))
-    if release.sha256 != pointer["sha256"]:
+    release = load(layout, number)
+    if release.sha256 != sha256:
         raise Refused(
             f"release {release.number} is not the one that {path.name} was set to",
-            f"its manifest has sha256 {release.sha256[:12]}, the pointer says {pointer['sha256'][:12]}",
+            f"its manifest has sha256 {release.sha256[:12]}, the pointer says {sha256[:12]}",
             "name another release: ddops rollback --to N",
         )
     return release
+
+
+def pointed_if_whole(layout: Layout, path: Path) -> Release | None:
+    """As ``pointed``, but a damaged pointer or release is None: it must not stand in the way of a way back."""
+    try:
+        return pointed(layout, path)
+    except Refused:
+        return None

@@ -6,9 +6,10 @@ from typing import Any
 
 from . import front, releases, service, systemd
 from .errors import AgentError, Refused, ServiceDown
-from .layout import Layout
+from .gates.smoke import smoke
+from .layout import UNITS, Layout
 from .operation import Operation
-from .promote import promote
+from .promote import forget_unit, promote
 from .releases import Release
 
 
@@ -23,7 +24,25 @@ def prove(layout: Layout, release: Release) -> dict[str, Any]:
     unit = systemd.show(release.unit)
     if unit.load == "masked" or (release.adopted and unit.load != "loaded"):
         raise Refused(f"{release.unit} is {unit.load}", "it could not be started", f"systemctl unmask {release.unit}")
+    if edited := _edited(release, unit):
+        raise Refused(
+            f"{release.unit} is not what release {release.number} was promoted with",
+            f"{edited} is not the release's own",
+            f"remove the change, or adopt it by hand: systemctl cat {release.unit}",
+        )
     return {"release": release.number, "files": len(release.manifest["files"])}
+
+
+def _edited(release: Release, unit: systemd.Unit) -> str:
+    """Returns what systemd would load beside the release's own text, '' where there is nothing."""
+    own = release.manifest["files"]
+    if strange := [d for d in unit.drop_ins if d not in own and d.startswith(("/etc/", "/run/"))]:
+        return strange[0]
+    installed = UNITS / release.unit
+    if release.adopted or not installed.exists():
+        return ""
+    same = installed.read_bytes() == (release.directory / release.unit).read_bytes()
+    return "" if same else str(installed)
 
 
 def restore(op: Operation, trial: Release | None, way_back: Release | None) -> dict[str, Any]:
@@ -32,31 +51,47 @@ def restore(op: Operation, trial: Release | None, way_back: Release | None) -> d
     Repeatable at any point. Raises ServiceDown where the way back fails too.
     """
     op.turn_back()
-    layout = op.layout
     try:
         if way_back is None:
             if trial:
                 _end_trial(op, trial)
             raise ServiceDown("there is no way back", "this was the first release: --first was given")
-        still_serving = not op.log.begun("stop") and systemd.show(way_back.unit).running
-        if not still_serving:
-            front.close(layout, _public_port(trial, way_back), 0)
-            if trial:
-                _end_trial(op, trial)
+        if not op.log.begun("stop") and systemd.show(way_back.unit).running:
+            return _reopen(op, way_back)
+        front.close(op.layout, _public_port(trial, way_back), 0)
+        if trial:
+            _end_trial(op, trial)
         found = service.settle(op, way_back, "return")
-        front.open_to(layout, way_back, trial=False)
-        if systemd.boots(layout) != way_back.unit:
-            promote(layout, way_back, trial)
+        front.open_to(op.layout, way_back, trial=False)
+        if not is_known_good(op.layout, way_back):
+            promote(op.layout, way_back, trial)
     except ServiceDown:
         raise
-    except AgentError as error:
+    except Exception as error:
+        failure = error if isinstance(error, AgentError) else AgentError("an internal error", repr(error))
         raise ServiceDown(
-            f"the way back failed: {error.what}",
-            error.why,
-            f"{layout.rollback_script} on the host",
-            error.evidence,
+            f"the way back failed: {failure.what}",
+            failure.why,
+            f"{op.layout.rollback_script} on the host",
+            failure.evidence,
         ) from error
     op.unwatch()
+    return found
+
+
+def is_known_good(layout: Layout, release: Release) -> bool:
+    """Says whether a release is the one that boots and the one that the pointer names."""
+    pointed = releases.pointed_if_whole(layout, layout.known_good)
+    return systemd.boots(layout) == release.unit and pointed is not None and pointed.number == release.number
+
+
+def _reopen(op: Operation, way_back: Release) -> dict[str, Any]:
+    """Opens the front again to a known-good that was never stopped."""
+    with op.log.step("return") as found:
+        engine, seconds = service.engine_of(way_back), way_back.deadlines["gates"]
+        found["smoke"] = smoke(engine, way_back.gates["smoke"], seconds)
+        front.open_to(op.layout, way_back, trial=False)
+        releases.point(op.layout.live, way_back)
     return found
 
 
@@ -64,6 +99,7 @@ def _end_trial(op: Operation, trial: Release) -> None:
     with op.log.step("end-trial") as found:
         found.update(service.take_down(op, trial, at_once=True))
         systemd.unlink_trial(trial.unit)
+        forget_unit(trial)
         systemd.systemctl("reset-failed", trial.unit, check=False)
         systemd.daemon_reload()
 

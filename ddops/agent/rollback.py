@@ -29,7 +29,7 @@ def run(op: Operation) -> dict[str, Any]:
             "previous": None,
             "verdicts": [],
         }
-    live = _live(op)
+    live = releases.pointed_if_whole(layout, layout.live)
     outcome: dict[str, Any] = {"release": target.summary(), "previous": live.summary() if live else None}
     try:
         if _serves(op, target):
@@ -63,18 +63,9 @@ def _target(op: Operation) -> Release:
     return target
 
 
-def _live(op: Operation) -> Release | None:
-    """Returns the live release; a damaged pointer does not stand in the way of a rollback."""
-    try:
-        return releases.pointed(op.layout, op.layout.live)
-    except AgentError as error:
-        op.log.write("warning", **error.record())
-        return None
-
-
 def _serves(op: Operation, target: Release) -> bool:
     """Says whether the target runs and answers right now."""
-    if not systemd.show(target.unit).running or systemd.boots(op.layout) != target.unit:
+    if not systemd.show(target.unit).running or not restore.is_known_good(op.layout, target):
         return False
     try:
         with op.log.step("ask"):
@@ -86,6 +77,7 @@ def _serves(op: Operation, target: Release) -> bool:
 
 def _return_to(op: Operation, target: Release, live: Release | None) -> dict[str, Any]:
     layout = op.layout
+    op.log.best_effort = True
     try:
         public = next((int(r.front["port"]) for r in (live, target) if r and r.front), None)
         with op.log.step("drain") as found:
@@ -95,24 +87,25 @@ def _return_to(op: Operation, target: Release, live: Release | None) -> dict[str
                 found.update(service.take_down(op, release, at_once=release is live))
         found = service.settle(op, target, "return")
         front.open_to(layout, target, trial=False)
-        if systemd.boots(layout) != target.unit:
+        if not restore.is_known_good(layout, target):
             with op.log.step("promote"):
                 promote(layout, target, live)
     except ServiceDown:
         raise
-    except AgentError as error:
+    except Exception as error:
+        failure = error if isinstance(error, AgentError) else AgentError("an internal error", repr(error))
         raise ServiceDown(
-            f"release {target.number} did not come back: {error.what}",
-            error.why,
+            f"release {target.number} did not come back: {failure.what}",
+            failure.why,
             "ddops logs; ddops rollback --to N goes further back",
-            error.evidence,
+            failure.evidence,
         ) from error
     return found
 
 
 def _others(op: Operation, target: Release, live: Release | None) -> list[Release]:
     """Returns the releases to take down: whatever runs, the target itself where it answers wrong."""
-    known_good = releases.pointed(op.layout, op.layout.known_good)
+    known_good = releases.pointed_if_whole(op.layout, op.layout.known_good)
     candidates = {r.number: r for r in (live, known_good, target) if r}
     return [r for r in candidates.values() if systemd.show(r.unit).running and not _just_started(op, r)]
 

@@ -15,7 +15,7 @@ from .layout import LAB_MARK, Layout
 
 def facts(of: Layout) -> dict[str, Any]:
     """Returns what a plan needs to know of the host and the service. Changes nothing."""
-    live, known_good = _release(of, "live"), _release(of, "known_good")
+    live, known_good = releases.pointed_if_whole(of, of.live), releases.pointed_if_whole(of, of.known_good)
     current = steplog.under_way(of)
     return {
         "hostname": platform.node(),
@@ -111,10 +111,3 @@ def _brief(outcome: dict[str, Any]) -> dict[str, Any]:
 def history(of: Layout, last: int | None) -> list[dict[str, Any]]:
     """Returns the past operations in brief, the oldest first."""
     return [_brief(o) for o in steplog.outcomes(of, last)]
-
-
-def _release(of: Layout, name: str) -> releases.Release | None:
-    try:
-        return releases.pointed(of, getattr(of, name))
-    except AgentError:
-        return None

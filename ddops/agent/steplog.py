@@ -58,8 +58,9 @@ class StepLog:
         self._tell = tell
         self._path = steps_file(layout, operation)
         self._mutex = threading.Lock()
+        self.best_effort = False  # on the way back a full disk must not stop what has to be done
         self.events: list[dict[str, Any]] = list(read(self._path))
-        self._file = open(self._path, "ab")  # noqa: SIM115 - lives as long as the operation
+        self._file = open(self._path, "ab", buffering=0)  # noqa: SIM115 - lives as long as the operation
         if self.events and not self._path.read_bytes().endswith(b"\n"):
             self._file.write(b"\n")  # a power cut left a torn last line
 
@@ -68,11 +69,16 @@ class StepLog:
         with self._mutex:
             record = {"n": len(self.events), "time": now(), "event": event, **fields}
             self.events.append(record)
-            self._file.write(json.dumps(record).encode() + b"\n")
-            self._file.flush()
             if durable_too:
-                os.fsync(self._file.fileno())
                 self._tell(_in_words(record))
+            try:
+                self._file.write(json.dumps(record).encode() + b"\n")
+                if durable_too:
+                    os.fsync(self._file.fileno())
+            except OSError as error:
+                if not self.best_effort:
+                    raise
+                self._tell(f"the step log cannot be written: {error}")
 
     def progress(self, step: str, text: str) -> None:
         """Tells a watching client how a step goes on."""
@@ -102,9 +108,9 @@ class StepLog:
         """Says whether a step was begun, in this or an earlier life of the supervisor."""
         return any(e["event"] == "step" and e["step"] == name for e in self.events)
 
-    def done(self, name: str) -> bool:
-        """Says whether a step came to its end."""
-        return any(e["event"] == "step-done" and e["step"] == name for e in self.events)
+    def done(self, name: str) -> dict[str, Any] | None:
+        """Returns the event of a step that came to its end, with what it found."""
+        return next((e for e in self.events if e["event"] == "step-done" and e["step"] == name), None)
 
     def last(self, event: str) -> dict[str, Any] | None:
         """Returns the newest event of a kind."""

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import os
 import select
-import signal
 import socket
 import sys
 import threading
@@ -24,13 +23,11 @@ _WATCHDOG_S = 5.0
 
 
 def supervise(layout: Layout) -> None:
-    """Runs until it is told to end; an operation that an earlier life left is taken up again."""
+    """Runs until it is killed, at any moment; an operation that an earlier life left is taken up again."""
     durable.make_directory(layout.run, 0o711)
-    stop = threading.Event()
-    signal.signal(signal.SIGTERM, lambda *_: stop.set())
     with _wake_socket(layout) as wake:
         systemd.notify("READY=1")
-        while not stop.is_set():
+        while True:
             systemd.notify("WATCHDOG=1")
             try:
                 request = steplog.under_way(layout)
@@ -91,8 +88,21 @@ def operate(
     }
     op.log.write("outcome", outcome=outcome["outcome"])
     op.log.close()
-    steplog.finish(layout, op.log.operation, outcome)
+    _store(layout, outcome)
     return outcome
+
+
+def _store(layout: Layout, outcome: dict[str, Any]) -> None:
+    """Stores the outcome; waits for room on a full disk rather than run the operation again."""
+    while True:
+        try:
+            steplog.finish(layout, outcome["operation"], outcome)
+        except OSError as error:
+            _journal(f"the outcome cannot be stored: {error}")
+            systemd.notify("WATCHDOG=1")
+            time.sleep(_IDLE_S)
+        else:
+            return
 
 
 def _run(op: Operation) -> dict[str, Any]:

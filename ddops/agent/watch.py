@@ -8,6 +8,7 @@ import re
 import select
 import time
 from collections import deque
+from itertools import islice
 from typing import Any
 
 from . import faults, systemd
@@ -18,6 +19,7 @@ from .systemd import Unit
 _DECODE = re.compile(r"\bDecode batch[.,\s]")
 _PAIR = re.compile(r"(accept len|graph|gen throughput \(token/s\)|#running-req): ([^,\s]+)")
 _READY = "The server is fired up and ready to roll!"
+_AT_ONCE = 5000  # entries of one look: the watchdog and cancellations have their turn in between
 _LAST_WORDS_S = 0.3  # journald may still hold the last lines of a process that has ended
 
 
@@ -69,7 +71,7 @@ class EngineWatch:
             self._pidfd = None
 
     def _read(self) -> Fault | None:
-        for entry in self._journal.entries():
+        for entry in islice(self._journal.entries(), _AT_ONCE):
             self._keep(entry.message)
             if fault := faults.classify(entry):
                 return fault

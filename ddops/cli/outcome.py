@@ -53,6 +53,8 @@ def _sentence(kind: str, outcome: dict[str, Any]) -> str:
         return f"{name} serves already{answers}; nothing was restarted"
     if kind == "rollback" and outcome["outcome"] == "rolled-back":
         return f"{name} serves and answers right, after {seconds}"
+    if kind == "rollback" and outcome["outcome"] == "promoted":
+        return f"{name} was promoted before the rollback came; to go back from it: ddops rollback --to N"
     if outcome["outcome"] == "adopted":
         return f"{release.get('unit')} is {name} now, the way back of the first deploy"
     if outcome["outcome"] == "promoted":

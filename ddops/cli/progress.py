@@ -39,7 +39,7 @@ class Progress:
 
     def __init__(self) -> None:
         self._alive = sys.stderr.isatty()
-        self._running = ""
+        self._running = self._said = ""
         self._began = 0.0
 
     def __call__(self, event: dict[str, Any]) -> None:
@@ -47,7 +47,7 @@ class Progress:
         if handler:
             handler(event)
         elif event["event"] == "alive":
-            self._show("")
+            self._show()
 
     def _on_staging(self, event: dict[str, Any]) -> None:
         say(paint(f"  sending release {event['release']}", "dim"))
@@ -57,10 +57,12 @@ class Progress:
 
     def _on_step(self, event: dict[str, Any]) -> None:
         self._running, self._began = _NAMES.get(event["step"], event["step"]), time.monotonic()
-        self._show("")
+        self._said = ""
+        self._show()
 
     def _on_progress(self, event: dict[str, Any]) -> None:
-        self._show(event["text"])
+        self._said = event["text"]
+        self._show()
 
     def _on_step_done(self, event: dict[str, Any]) -> None:
         self._end(paint("ok", "green"), event, _found(event))
@@ -92,11 +94,11 @@ class Progress:
         say(f"  {name:{_WIDTH}} {mark} {event['seconds']:6.1f} s  {said}".rstrip())
         self._running = ""
 
-    def _show(self, text: str) -> None:
+    def _show(self) -> None:
         if not self._alive or not self._running:
             return
         width = shutil.get_terminal_size().columns - 1
-        line = f"  {self._running:{_WIDTH}} .. {time.monotonic() - self._began:6.1f} s  {text}"
+        line = f"  {self._running:{_WIDTH}} .. {time.monotonic() - self._began:6.1f} s  {self._said}"
         sys.stderr.write("\r\033[K" + line[:width])
         sys.stderr.flush()
 

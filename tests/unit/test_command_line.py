@@ -94,6 +94,7 @@ def test_no_site_file_says_where_it_was_looked_for(tmp_path: Path) -> None:
         ("deploy", "rollback-failed", 4), ("deploy", "refused", 5), ("rollback", "rolled-back", 0),
         ("rollback", "rollback-failed", 4), ("rollback", "refused", 5), ("adopt", "adopted", 0),
         ("deploy", "what is this", 1),
+        ("rollback", "promoted", 5),
     ],
 )  # fmt: skip
 def test_every_outcome_has_its_code(kind: str, outcome: str, code: int) -> None:
