@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -32,9 +33,12 @@ def check(op: Operation, trial: Release, way_back: Release | None) -> dict[str, 
         _not_proven_bad(layout, trial)
     if way_back:
         found["way_back"] = restore.prove(layout, way_back)
+        _untouched(way_back)
         _same_stack(layout, way_back)
     found["stack"] = _stack_of_trial(layout, trial)
     _port_free(trial.port, "the release's own port")
+    if not shutil.which("ss"):
+        raise Refused("'ss' is not on this host", "without it the front cannot be closed", "apt-get install iproute2")
     if trial.front:
         _front_port(layout, int(trial.front["port"]), way_back)
     return found
@@ -81,6 +85,15 @@ def _not_proven_bad(layout: Layout, trial: Release) -> None:
                 f"{reason['what']} ({outcome['ended']})",
                 "--force tries it again",
             )
+
+
+def _untouched(way_back: Release) -> None:
+    if edited := restore.edited(way_back):
+        raise Refused(
+            f"{way_back.unit} is not what release {way_back.number} was promoted with",
+            f"{edited} is not the release's own: the way back is not proven",
+            f"take the change back; systemctl cat {way_back.unit} shows it",
+        )
 
 
 def _same_stack(layout: Layout, way_back: Release) -> None:

@@ -25,7 +25,11 @@ def engine_of(release: Release) -> Engine:
 
 def make_known(layout: Layout, release: Release) -> None:
     """Makes systemd know the release's unit and proves that it read this release's text."""
-    if not release.adopted and not (UNITS / release.unit).exists():
+    if release.adopted:
+        pass  # its text is its own
+    elif (UNITS / release.unit).exists():
+        systemd.install(release.unit, (release.directory / release.unit).read_bytes())
+    else:
         systemd.link_for_trial(layout, release.unit, release.directory / release.unit)
     systemd.daemon_reload()
     unit = systemd.show(release.unit)

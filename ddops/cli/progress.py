@@ -65,7 +65,7 @@ class Progress:
         self._show()
 
     def _on_step_done(self, event: dict[str, Any]) -> None:
-        self._end(paint("ok", "green"), event, _found(event))
+        self._end(paint("ok    ", "green"), event, _found(event))
 
     def _on_step_failed(self, event: dict[str, Any]) -> None:
         self._end(paint("FAILED", "red"), event, event["error"]["what"])
@@ -91,14 +91,14 @@ class Progress:
     def _end(self, mark: str, event: dict[str, Any], said: str) -> None:
         self._clear()
         name = _NAMES.get(event["step"], event["step"])
-        say(f"  {name:{_WIDTH}} {mark} {event['seconds']:6.1f} s  {said}".rstrip())
+        say(f"  {name:{_WIDTH}} {mark} {event['seconds']:5.1f} s  {said}".rstrip())
         self._running = ""
 
     def _show(self) -> None:
         if not self._alive or not self._running:
             return
         width = shutil.get_terminal_size().columns - 1
-        line = f"  {self._running:{_WIDTH}} .. {time.monotonic() - self._began:6.1f} s  {self._said}"
+        line = f"  {self._running:{_WIDTH}} ..     {time.monotonic() - self._began:5.1f} s  {self._said}"
         sys.stderr.write("\r\033[K" + line[:width])
         sys.stderr.flush()
 

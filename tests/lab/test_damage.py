@@ -1,0 +1,112 @@
+"""What is damaged, half done or in the way: the host says so, or goes on; it never loses a good release."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from .service_host import STATE, ServiceHost, wait_for
+
+pytestmark = pytest.mark.lab
+
+DEPLOY = 3  # the operation after the adoption and the first deploy
+
+
+def test_a_second_adoption_is_refused_and_leaves_release_0(adopted: ServiceHost) -> None:
+    ran = adopted.ddops("adopt", "sglang.service")
+    assert ran.code == 5
+    assert adopted.file(f"{STATE}/releases/0000/manifest.json")
+    assert adopted.ddops("status").code == 0
+
+
+@pytest.mark.parametrize("damage", ["garbage", "{}", "[1]", '{"release": 99, "sha256": ""}'])
+def test_a_damaged_pointer_does_not_stop_a_named_rollback(served: ServiceHost, damage: str) -> None:
+    for name in ("known-good", "live"):
+        served.write(f"{STATE}/{name}", damage)
+    assert served.ddops("rollback").code == 5
+
+    ran = served.ddops("rollback", "--to", "1")
+    assert ran.code == 0, ran.stderr
+    assert served.pointer("known-good") == served.pointer("live") == 1
+    assert served.ask() == "Paris"
+
+
+def test_a_damaged_request_does_not_make_the_supervisor_loop(served: ServiceHost) -> None:
+    served.write(f"{STATE}/operations/000003.request.json", "{")
+    served.on("systemctl", "restart", "ddops-supervisor@lab.service")
+    wait_for(
+        lambda: any("newest request cannot be read" in line for line in served.lines("ddops-supervisor@lab.service")),
+        20,
+        "the supervisor says what is wrong",
+    )
+    assert served.show("ddops-supervisor@lab.service", "NRestarts")["NRestarts"] == "0"
+    assert served.ask() == "Paris"
+
+
+def test_an_old_release_that_cannot_be_pruned_is_no_reason_to_roll_back(served: ServiceHost) -> None:
+    served.write(f"{STATE}/releases/0000/manifest.json", "{")
+    ran = served.deploy(12)
+    assert ran.code == 0, ran.stderr
+    assert served.boots() == "lab-0002.service"
+
+
+def test_an_edited_unit_of_known_good_is_found_before_anything_stops(served: ServiceHost) -> None:
+    pid = served.main_pid("lab-0001.service")
+    served.on("sh", "-c", "echo '[Service]' >> /etc/systemd/system/lab-0001.service; systemctl daemon-reload")
+    ran = served.deploy(12)
+    assert ran.code == 5
+    assert "not what release 1 was promoted with" in ran.document["reason"]["what"]
+    assert served.main_pid("lab-0001.service") == pid
+
+    served.on("systemctl", "kill", "-s", "KILL", "lab-0001.service")
+    wait_for(lambda: served.active("lab-0001.service") == "failed", 10, "known-good is down")
+    assert served.ddops("rollback").code == 0, "a rollback puts the release's own text back"
+    assert served.ask() == "Paris"
+
+
+def test_a_failure_before_the_stop_leaves_known_good_as_it_runs(served: ServiceHost) -> None:
+    """Its first line left the journal long ago; that is no reason not to open the front again."""
+    pid = served.main_pid("lab-0001.service")
+    served.on("journalctl", "--rotate", "--vacuum-time=1s")
+    served.on("sh", "-c", f"rm -rf {STATE}/references; touch {STATE}/references")
+    ran = served.deploy(12)
+
+    assert ran.code == 3, ran.stderr
+    assert [step["step"] for step in ran.document["steps"] if not step["ok"]] == ["record"]
+    assert served.main_pid("lab-0001.service") == pid
+    assert served.starts("lab-0002.service") == 0
+    assert served.ask() == "Paris"
+
+
+def test_a_rollback_before_the_stop_starts_no_trial(served: ServiceHost) -> None:
+    client = served.start_deploy(12)
+    wait_for(lambda: any(e["event"] == "taken-up" for e in served.steps(DEPLOY)), 20, "the deploy begins")
+    ran = served.ddops("rollback")
+    outcome = served.outcome(DEPLOY)
+    assert outcome is not None
+    if outcome["outcome"] == "refused":
+        assert served.starts("lab-0002.service") == 0
+    assert ran.code in (0, 5)
+    assert client.wait(30) in (0, 3, 5)
+    assert served.ask() == "Paris"
+
+
+def test_a_reboot_in_the_soak_ends_on_known_good(served: ServiceHost) -> None:
+    client = served.start("deploy", "lab", "--budget", "12", "--soak", "60s")
+    wait_for(lambda: served.began("soak", DEPLOY), 30, "the soak")
+    served.lab.reboot(served.name)
+
+    wait_for(lambda: served.ask() == "Paris", 30, "known-good answers after the boot")
+    assert client.wait(60) == 3
+    assert served.pointer("live") == served.pointer("known-good") == 1
+    assert served.active("lab-0002.service") == "inactive"
+    assert served.ddops("status").code == 0
+
+
+def test_nothing_of_a_trial_is_left_after_a_rollback(served: ServiceHost) -> None:
+    served.script(w13={"wrong": True})
+    assert served.deploy(12).code == 3
+    left = served.on("sh", "-c", "find /etc/systemd/system /run/systemd/system -name '*lab-0002*'")
+    assert left == ""
+    assert json.loads(served.file(f"{STATE}/live") or "{}")["release"] == 1
