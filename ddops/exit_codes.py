@@ -38,6 +38,8 @@ def of_outcome(kind: str, outcome: dict[str, Any]) -> ExitCode:
     if kind == "rollback" and outcome["outcome"] == "promoted":
         return ExitCode.REFUSED  # it came too late: the trial was known-good already
     code = _DEPLOY.get(outcome["outcome"], ExitCode.UNEXPECTED)
+    if outcome.get("host", {}).get("active", "active") != "active":
+        return ExitCode.SERVICE_DOWN  # whatever the operation believed
     if kind == "rollback" and code is ExitCode.ROLLED_BACK:
         return ExitCode.OK
     return code

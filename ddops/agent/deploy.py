@@ -20,6 +20,7 @@ from .releases import Release
 from .watch import EngineWatch
 
 CANARY_EVERY_S = 2.0
+QUIET_JOURNAL_S = 10.0
 
 
 def run(op: Operation) -> dict[str, Any]:
@@ -97,7 +98,7 @@ def _attempt(op: Operation, trial: Release, way_back: Release | None, verdicts: 
     _judge(op, trial, watch, known, verdicts)
     with log.step("open"):
         front.open_to(layout, trial, trial=True)
-    _soak(op, trial)
+    _soak(op, trial, watch)
     _confirm(op)
     _promote(op, trial, way_back)
 
@@ -159,13 +160,16 @@ def _judge(
         gate("acceptance", lambda: acceptance(engine, accepted, gates["acceptance"], left()))
 
 
-def _soak(op: Operation, trial: Release) -> None:
-    """Lets users in and keeps asking: a fault in the journal or a wrong answer rolls back."""
+def _soak(op: Operation, trial: Release, watch: EngineWatch) -> None:
+    """Lets users in and keeps asking: a fault in the journal or a wrong answer rolls back.
+
+    An engine that is asked writes lines; a journal without new ones proves nothing and does not pass.
+    """
     engine, questions = service.engine_of(trial), trial.gates["smoke"]["questions"]
     seconds = float(op.request["soak_s"])
     with op.log.step("soak") as found:
         end = time.monotonic() + seconds
-        asked, next_at = 0, 0.0
+        asked, next_at, lines = 0, 0.0, watch.lines
         while (moment := time.monotonic()) < end:
             op.check()
             if moment >= next_at:
@@ -173,8 +177,10 @@ def _soak(op: Operation, trial: Release) -> None:
                 op.rather_its_fault(partial(_canary, op, engine, question, trial))
                 asked, next_at = asked + 1, moment + CANARY_EVERY_S
             time.sleep(min(0.05, max(0.0, end - moment)))
+        if seconds >= QUIET_JOURNAL_S and watch.lines == lines:
+            raise GateFailed("the journal of this invocation fell silent in the soak", f"{asked} answers, no new line")
         op.check()
-        found.update(asked=asked)
+        found.update(asked=asked, lines=watch.lines - lines)
 
 
 def _canary(op: Operation, engine: Engine, question: dict[str, Any], trial: Release) -> None:

@@ -40,7 +40,8 @@ def open_to(layout: Layout, release: Release, *, trial: bool) -> None:
     if _target(layout) == target and not layout.front_closed.exists() and accepts(port):
         return
     path = layout.front_target_of_trial if trial else layout.front_target
-    durable.write(path, target.encode(), mode=0o644)
+    if not path.exists() or path.read_text() != target:
+        durable.write(path, target.encode(), mode=0o644)
     if not trial:
         durable.remove(layout.front_target_of_trial)
     durable.remove(layout.front_closed)

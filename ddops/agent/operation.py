@@ -76,7 +76,7 @@ class Operation:
         self.shield()
         self.unwatch()
         self.fault = None
-        self.log.best_effort = True
+        self.log.must_write_ahead = False  # a full disk must not stop what has to be done
 
     def rather_its_fault(self, judge: Callable[[], Result]) -> Result:
         """Runs a check of the engine; where it fails and the engine has a fault, raises the fault instead.

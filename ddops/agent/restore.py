@@ -85,7 +85,7 @@ def _reopen(op: Operation, way_back: Release) -> dict[str, Any]:
         engine, seconds = service.engine_of(way_back), way_back.deadlines["gates"]
         found["smoke"] = smoke(engine, way_back.gates["smoke"], seconds)
         front.open_to(op.layout, way_back, trial=False)
-        releases.point(op.layout.live, way_back)
+        service.note_live(op, way_back)
     return found
 
 

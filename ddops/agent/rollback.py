@@ -34,7 +34,7 @@ def run(op: Operation) -> dict[str, Any]:
     try:
         if _serves(op, target):
             front.open_to(layout, target, trial=False)
-            releases.point(layout.live, target)
+            service.note_live(op, target)
             verdict = {"gate": "smoke", "passed": True, "what": "it serves already and answers right"}
             return {**outcome, "outcome": "unchanged", "reason": None, "verdicts": [verdict], "proof": proof}
         found = _return_to(op, target, live)
@@ -77,7 +77,7 @@ def _serves(op: Operation, target: Release) -> bool:
 
 def _return_to(op: Operation, target: Release, live: Release | None) -> dict[str, Any]:
     layout = op.layout
-    op.log.best_effort = True
+    op.log.must_write_ahead = False
     try:
         public = next((int(r.front["port"]) for r in (live, target) if r and r.front), None)
         with op.log.step("drain") as found:

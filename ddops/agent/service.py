@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import time
 from typing import Any
 
@@ -84,7 +85,8 @@ def load(op: Operation, release: Release, watch: EngineWatch, step: str) -> dict
         moment = time.monotonic()
         if processes.of_unit(watch.unit, release.port) and engine.healthy(_HEALTH_TIMEOUT_S):
             seconds = round(time.monotonic() - began, 2)
-            durable.write_json(op.layout.root / "load.json", {"release": release.number, "seconds": seconds})
+            with contextlib.suppress(OSError):  # a full disk: the next plan only lacks a figure
+                durable.write_json(op.layout.root / "load.json", {"release": release.number, "seconds": seconds})
             return {"seconds_to_health": seconds}
         now_read = processes.bytes_read(watch.unit.cgroup)
         if watch.lines > lines or now_read - read > _PROGRESS_BYTES:
@@ -162,5 +164,13 @@ def settle(op: Operation, release: Release, step: str) -> dict[str, Any]:
         engine, seconds = engine_of(release), release.deadlines["gates"]
         found["ready"] = ready(release, engine, watch, seconds)
         found["smoke"] = smoke(engine, release.gates["smoke"], seconds)
-        releases.point(op.layout.live, release)
+        note_live(op, release)
     return found
+
+
+def note_live(op: Operation, release: Release) -> None:
+    """Points live at a release that serves; on a full disk it serves all the same."""
+    try:
+        releases.point(op.layout.live, release)
+    except OSError as error:
+        op.log.write("warning", what=f"the pointer live cannot be written: {error}")

@@ -58,36 +58,39 @@ class StepLog:
         self._tell = tell
         self._path = steps_file(layout, operation)
         self._mutex = threading.Lock()
-        self.best_effort = False  # on the way back a full disk must not stop what has to be done
+        self.must_write_ahead = True
         self.events: list[dict[str, Any]] = list(read(self._path))
         self._file = open(self._path, "ab", buffering=0)  # noqa: SIM115 - lives as long as the operation
         if self.events and not self._path.read_bytes().endswith(b"\n"):
             self._file.write(b"\n")  # a power cut left a torn last line
 
-    def write(self, event: str, *, durable_too: bool = True, **fields: Any) -> None:
-        """Appends an event; synced unless it only tells of progress."""
+    def write(self, event: str, *, synced: bool = True, must: bool = False, **fields: Any) -> None:
+        """Appends an event; synced unless it only tells of progress.
+
+        On a full disk only what ``must`` be written raises OSError; the rest is kept in memory and told.
+        """
         with self._mutex:
             record = {"n": len(self.events), "time": now(), "event": event, **fields}
             self.events.append(record)
-            if durable_too:
+            if synced:
                 self._tell(_in_words(record))
             try:
                 self._file.write(json.dumps(record).encode() + b"\n")
-                if durable_too:
+                if synced:
                     os.fsync(self._file.fileno())
             except OSError as error:
-                if not self.best_effort:
+                if must:
                     raise
                 self._tell(f"the step log cannot be written: {error}")
 
     def progress(self, step: str, text: str) -> None:
         """Tells a watching client how a step goes on."""
-        self.write("progress", durable_too=False, step=step, text=text)
+        self.write("progress", synced=False, step=step, text=text)
 
     @contextmanager
     def step(self, name: str) -> Iterator[dict[str, Any]]:
         """Writes a step ahead, runs it, writes its end with what the body puts into the yielded dict."""
-        self.write("step", step=name)
+        self.write("step", must=self.must_write_ahead, step=name)
         began = time.monotonic()
         found: dict[str, Any] = {}
         try:

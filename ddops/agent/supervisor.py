@@ -84,25 +84,35 @@ def operate(
         **result,
         "faults": [e for e in op.log.events if e["event"] == "fault"],
         "steps": op.log.times(),
-        "host": _read_back(layout),
     }
     op.log.write("outcome", outcome=outcome["outcome"])
     op.log.close()
-    _store(layout, outcome)
-    return outcome
+    return _store(layout, outcome)
 
 
-def _store(layout: Layout, outcome: dict[str, Any]) -> None:
-    """Stores the outcome; waits for room on a full disk rather than run the operation again."""
+def _store(layout: Layout, outcome: dict[str, Any]) -> dict[str, Any]:
+    """Stores the outcome with what is really on the host now; waits for room on a full disk."""
     while True:
         try:
+            _mend_live(layout)
+            outcome = {**outcome, "host": _read_back(layout)}
             steplog.finish(layout, outcome["operation"], outcome)
         except OSError as error:
             _journal(f"the outcome cannot be stored: {error}")
             systemd.notify("WATCHDOG=1")
             time.sleep(_IDLE_S)
         else:
-            return
+            return outcome
+
+
+def _mend_live(layout: Layout) -> None:
+    """Points live at known-good where that is what runs: the pointer could not be written, perhaps."""
+    known_good = releases.pointed_if_whole(layout, layout.known_good)
+    live = releases.pointed_if_whole(layout, layout.live)
+    if known_good is None or (live and live.number == known_good.number):
+        return
+    if systemd.show(known_good.unit).running and not (live and systemd.show(live.unit).running):
+        releases.point(layout.live, known_good)
 
 
 def _run(op: Operation) -> dict[str, Any]:

@@ -36,13 +36,15 @@ def run(arguments: list[str]) -> int:
     except DdopsError as error:
         return output.error(error.what, error.why, error.hint, error.exit_code, as_json=as_json)
     except (KeyboardInterrupt, typer.Abort):
-        why = "an operation that the host has in its hands goes on there"
-        return output.error("interrupted", why, "ddops status", ExitCode.INTERRUPTED, as_json=as_json)
+        result = ExitCode.INTERRUPTED
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return ExitCode.OK
     except Exception as error:  # noqa: BLE001 - the last place: nothing may end in a traceback on the screen
         return _usage(error) or _unexpected(error, as_json=as_json)
+    if result == ExitCode.INTERRUPTED:  # typer's own way to say so, too
+        why = "an operation that the host has in its hands goes on there"
+        return output.error("interrupted", why, "ddops status", ExitCode.INTERRUPTED, as_json=as_json)
     return int(result or 0)
 
 

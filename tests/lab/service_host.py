@@ -28,6 +28,10 @@ class Ran:
     document: dict[str, Any]
     stderr: str
 
+    def __repr__(self) -> str:
+        kept = ("outcome", "reason", "rollback", "error", "steps")
+        return f"exit {self.code}, {[self.document[k] for k in kept if k in self.document]}\n{self.stderr}"
+
 
 @dataclass
 class ServiceHost:

@@ -73,7 +73,7 @@ def test_a_failure_before_the_stop_leaves_known_good_as_it_runs(served: ServiceH
     ran = served.deploy(12)
 
     assert ran.code == 3, ran.stderr
-    assert [step["step"] for step in ran.document["steps"] if not step["ok"]] == ["record"]
+    assert [step["step"] for step in ran.document["steps"]] == ["preflight", "drain", "return"]
     assert served.main_pid("lab-0001.service") == pid
     assert served.starts("lab-0002.service") == 0
     assert served.ask() == "Paris"
@@ -110,3 +110,17 @@ def test_nothing_of_a_trial_is_left_after_a_rollback(served: ServiceHost) -> Non
     left = served.on("sh", "-c", "find /etc/systemd/system /run/systemd/system -name '*lab-0002*'")
     assert left == ""
     assert json.loads(served.file(f"{STATE}/live") or "{}")["release"] == 1
+
+
+def test_a_full_disk_does_not_stop_the_way_back(served: ServiceHost) -> None:
+    client = served.start("deploy", "lab", "--budget", "12", "--soak", "60s")
+    wait_for(lambda: served.began("soak", DEPLOY), 30, "the soak")
+    served.on("sh", "-c", "cat /dev/zero > /var/fill || true")
+    served.on("systemctl", "kill", "-s", "KILL", "lab-0002.service")
+
+    wait_for(lambda: served.ask() == "Paris", 30, "known-good serves although nothing can be written")
+    served.on("rm", "/var/fill")
+    code, document = served.finish(client)
+    assert code == 3, document.get("rollback")
+    assert served.starts("ddops-supervisor@lab.service") == 1
+    assert served.pointer("known-good") == 1

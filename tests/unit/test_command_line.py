@@ -101,6 +101,11 @@ def test_every_outcome_has_its_code(kind: str, outcome: str, code: int) -> None:
     assert of_outcome(kind, {"outcome": outcome}) == code
 
 
+def test_a_success_whose_engine_is_gone_is_none() -> None:
+    assert of_outcome("deploy", {"outcome": "promoted", "host": {"active": "active"}}) == 0
+    assert of_outcome("deploy", {"outcome": "promoted", "host": {"active": "failed"}}) == 4
+
+
 def test_every_code_is_documented() -> None:
     table = (Path(__file__).parents[2] / "docs/exit-codes.md").read_text()
     for code in ExitCode:

@@ -68,6 +68,7 @@ class Engine(BaseHTTPRequestHandler):
             (self.chat if self.path == "/v1/chat/completions" else self.generate)(body)
 
     def chat(self, body):
+        say("INFO: POST /v1/chat/completions HTTP/1.1 200 OK")
         prompt = body["messages"][-1]["content"]
         answer = next((a for word, a in ANSWERS.items() if word in prompt), "I do not know.")
         answer = "!!!!" if self.server.script.get("wrong") else answer
