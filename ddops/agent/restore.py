@@ -94,7 +94,6 @@ def _end_trial(op: Operation, trial: Release) -> None:
         found.update(service.take_down(op, trial, at_once=True))
         systemd.unlink_trial(trial.unit)
         forget_unit(trial)
-        systemd.systemctl("reset-failed", trial.unit, check=False)
         systemd.daemon_reload()
 
 

@@ -5,11 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 from . import front, releases, restore, service, systemd
-from .errors import AgentError, Refused, ServiceDown
+from .errors import AgentError, EngineFault, GateFailed, Refused, ServiceDown
 from .gates.smoke import smoke
 from .operation import Operation
 from .promote import promote
 from .releases import Release
+from .watch import EngineWatch
 
 
 def run(op: Operation) -> dict[str, Any]:
@@ -82,10 +83,17 @@ def _return_to(op: Operation, target: Release, live: Release | None) -> dict[str
         public = next((int(r.front["port"]) for r in (live, target) if r and r.front), None)
         with op.log.step("drain") as found:
             found.update(front.close(layout, public, 0))
-        for release in _others(op, target, live):
-            with op.log.step("stop") as found:
-                found.update(service.take_down(op, release, at_once=release is live))
-        found = service.settle(op, target, "return")
+        loading = _loads(op, target)
+        for release in _running(op, target, live):
+            if not (loading and release.number == target.number):
+                _stop(op, release, at_once=release is live)
+        try:
+            found = service.settle(op, target, "return")
+        except (EngineFault, GateFailed):
+            if not loading:
+                raise
+            _stop(op, target, at_once=True)  # what we waited for never came
+            found = service.settle(op, target, "return")
         front.open_to(layout, target, trial=False)
         if not restore.is_known_good(layout, target):
             with op.log.step("promote"):
@@ -103,13 +111,28 @@ def _return_to(op: Operation, target: Release, live: Release | None) -> dict[str
     return found
 
 
-def _others(op: Operation, target: Release, live: Release | None) -> list[Release]:
+def _stop(op: Operation, release: Release, *, at_once: bool) -> None:
+    op.unwatch()
+    with op.log.step("stop") as found:
+        found.update(service.take_down(op, release, at_once=at_once))
+
+
+def _running(op: Operation, target: Release, live: Release | None) -> list[Release]:
     """Returns the releases to take down: whatever runs, the target itself where it answers wrong."""
     known_good = releases.pointed_if_whole(op.layout, op.layout.known_good)
     candidates = {r.number: r for r in (live, known_good, target) if r}
-    return [r for r in candidates.values() if systemd.show(r.unit).running and not _just_started(op, r)]
+    return [r for r in candidates.values() if systemd.show(r.unit).running]
 
 
-def _just_started(op: Operation, release: Release) -> bool:
-    """True where this operation has started the release already, in an earlier life of the supervisor."""
-    return any(e["event"] == "started" and e["unit"] == release.unit for e in op.log.events)
+def _loads(op: Operation, target: Release) -> bool:
+    """True where the target was started by a boot and was never ready yet, or by this very operation."""
+    unit = systemd.show(target.unit)
+    if not unit.running or not unit.invocation:
+        return False
+    if any(e["event"] == "started" and e["unit"] == target.unit for e in op.log.events):
+        return True
+    watch = EngineWatch(unit)
+    try:
+        return watch.poll() is None and not watch.fired_up
+    finally:
+        watch.close()

@@ -141,6 +141,7 @@ def take_down(op: Operation, release: Release, *, at_once: bool) -> dict[str, An
                 f"end it by hand, then: {op.layout.rollback_script}",
             )
         time.sleep(TICK_S)
+    systemd.systemctl("reset-failed", release.unit, check=False)
     return {"killed": killed}
 
 

@@ -45,8 +45,9 @@ def supervise(layout: Layout) -> None:
 
 
 def _journal(line: str) -> None:
-    sys.stdout.write(line + "\n")
-    sys.stdout.flush()
+    with contextlib.suppress(OSError):  # without journald nobody listens; that must not end an operation
+        sys.stdout.write(line + "\n")
+        sys.stdout.flush()
 
 
 def operate(

@@ -138,3 +138,26 @@ def test_no_wait_has_a_code_of_its_own(served: ServiceHost) -> None:
     assert client.returncode == 10
     operation = json.loads(client.stdout)["operation"]
     wait_for(lambda: served.outcome(operation), 20, "the host has finished alone")
+
+
+def test_a_known_good_that_still_loads_is_not_started_again(served: ServiceHost) -> None:
+    served.script(w9={"load_s": 6})
+    served.lab.crash(served.name)
+    served.lab.start(served.name)
+    wait_for(lambda: served.active("lab-0001.service") == "active", 20, "known-good was started by the boot")
+    pid = served.main_pid("lab-0001.service")
+
+    ran = served.ddops("rollback")
+    assert ran.code == 0, ran
+    assert served.main_pid("lab-0001.service") == pid
+    assert served.ask() == "Paris"
+
+
+def test_a_rollback_that_comes_too_late_says_so(served: ServiceHost) -> None:
+    """The trial was promoted meanwhile: what the operator asked for did not happen."""
+    client = served.start_deploy(12)
+    wait_for(lambda: served.began("promote", DEPLOY), 30, "the promotion begins")
+    ran = served.ddops("rollback")
+    assert client.wait(30) == 0
+    assert served.boots() == "lab-0002.service"
+    assert (ran.code, ran.document["outcome"]) in [(5, "promoted"), (0, "unchanged")]
