@@ -64,7 +64,7 @@ def release(profile: Profile, site: Site, service: str, options: Options, number
     """Renders one release. The fingerprint leaves out what differs between two releases of the same settings."""
     neutral = _files(profile, site, service, options, 0)
     fingerprint = _fingerprint(neutral, site)
-    files = {**_files(profile, site, service, options, number), "agent.pyz": resources.agent()}
+    files = _files(profile, site, service, options, number)
     manifest = {
         **spec(profile, site, service),
         "release": number,

@@ -1,4 +1,4 @@
-"""Entry points on the host: ``serve`` (for the client), ``supervise`` (systemd's), ``rollback`` (by hand)."""
+"""Entry points on the host: ``serve`` (the client's), ``supervise`` (systemd's), ``rollback`` (by hand), ``operate``."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ import json
 import os
 import sys
 
-from . import requests, supervisor
+from . import lock, requests, steplog, supervisor
 from .errors import AgentError
-from .layout import layout_of
+from .layout import Layout, layout_of
 from .serve import serve
 
 # the same meanings as the client's exit codes
@@ -26,7 +26,17 @@ def main(arguments: list[str]) -> int:
     if verb == "supervise":
         supervisor.supervise(layout_of(rest[0]))
         return 0
+    if verb == "operate":
+        return _operate(layout_of(rest[0]))
     return _rollback(rest[0], rest[1:])
+
+
+def _operate(layout: Layout) -> int:
+    """Carries out what is under way, where no supervisor does."""
+    with lock.held(layout):
+        if request := steplog.under_way(layout):
+            supervisor.operate(layout, request)
+    return 0
 
 
 def _rollback(service: str, rest: list[str]) -> int:

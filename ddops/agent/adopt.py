@@ -37,7 +37,7 @@ def run(op: Operation) -> dict[str, Any]:
         releases.point(op.layout.known_good, release)
         releases.point(op.layout.live, release)
         systemd.daemon_reload()
-        install_rollback_script(op.layout, release)
+        install_rollback_script(op.layout)
     return {**outcome, "outcome": "adopted", "reason": None, "release": release.summary()}
 
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from . import baseline, durable, front, preflight, releases, restore, service, systemd
 from .engine import Engine
-from .errors import AgentError, EngineFault, GateFailed, ServiceDown
+from .errors import AgentError, Cancelled, EngineFault, GateFailed, ServiceDown
 from .gates.acceptance import acceptance
 from .gates.lossless import lossless
 from .gates.ready import ready
@@ -28,8 +28,8 @@ def run(op: Operation) -> dict[str, Any]:
     verdicts: list[dict[str, Any]] = []
     trial = way_back = None
     try:
-        trial = releases.load(op.layout, int(op.request["release"]))
         way_back = _way_back(op)
+        trial = releases.load(op.layout, int(op.request["release"]))
         _interrupted(op, trial)
         _attempt(op, trial, way_back, verdicts)
     except Exception as error:  # noqa: BLE001 - whatever it is, the host must not stay on a trial
@@ -55,12 +55,13 @@ def _way_back(op: Operation) -> Release | None:
 
 def _interrupted(op: Operation, trial: Release) -> None:
     """Sends a deploy that an earlier life of the supervisor saw fail straight to the way back."""
-    if op.log.begun("return") or op.log.begun("end-trial"):
-        failed = next((e for e in op.log.events if e["event"] == "step-failed"), None)
-        record: dict[str, Any] = failed["error"] if failed else {"what": "the supervisor ended in mid-rollback"}
+    if failed := next((e for e in op.log.events if e["event"] == "step-failed"), None):
+        record = failed["error"]
         error = AgentError(record["what"], record.get("why", ""), record.get("hint", ""), record.get("evidence"))
         error.code = record.get("code", error.code)
         raise error
+    if cancelled := op.log.last("cancelled"):
+        raise Cancelled("ended by an operator", f"rollback by {cancelled['by']}")
     if fault := op.log.last("fault"):
         raise EngineFault(f"fault in the engine: {fault['rule']}", fault["why"], evidence={"fault": fault})
     if op.request.get("rebooted") and systemd.boots(op.layout) != trial.unit:
@@ -80,9 +81,7 @@ def _attempt(op: Operation, trial: Release, way_back: Release | None, verdicts: 
     op.check()
     if not log.done("drain"):
         with log.step("drain") as found:
-            releases.point(layout.live, trial, trial=True, previous=way_back.number if way_back else None)
-            port = way_back.front["port"] if way_back and way_back.front else None
-            found.update(front.close(layout, port, trial.deadlines["drain"]))
+            found.update(front.close(layout, front.public_port(way_back), trial.deadlines["drain"]))
     known = _baseline(op, trial, way_back)
     op.check()
     if way_back and not log.done("stop"):
@@ -91,6 +90,7 @@ def _attempt(op: Operation, trial: Release, way_back: Release | None, verdicts: 
     op.check()
     if not log.done("switch"):
         with log.step("switch"):
+            releases.point(layout.live, trial, trial=True)
             service.make_known(layout, trial)
     with log.step("load") as found:
         watch = service.start(op, trial, trial=True)

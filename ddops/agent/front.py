@@ -36,14 +36,13 @@ def open_to(layout: Layout, release: Release, *, trial: bool) -> None:
     if not release.front:
         return
     install(layout, release)
-    port, target = int(release.front["port"]), f"DDOPS_TARGET={release.manifest['engine']['host']}:{release.port}\n"
+    port, target = int(release.front["port"]), _line(release)
     if _target(layout) == target and not layout.front_closed.exists() and accepts(port):
         return
-    path = layout.front_target_of_trial if trial else layout.front_target
-    if not path.exists() or path.read_text() != target:
-        durable.write(path, target.encode(), mode=0o644)
-    if not trial:
-        durable.remove(layout.front_target_of_trial)
+    if trial:
+        durable.write(layout.front_target_of_trial, target.encode(), mode=0o644)
+    else:
+        keep_open_to(layout, release)
     durable.remove(layout.front_closed)
     # systemd does not start a socket whose service runs already
     systemd.systemctl("stop", layout.front_socket, layout.front_service, check=False)
@@ -52,6 +51,22 @@ def open_to(layout: Layout, release: Release, *, trial: bool) -> None:
     systemd.systemctl("start", layout.front_service)
     if not accepts(port):
         raise GateFailed("the front does not accept connections", f"port {port}")
+
+
+def keep_open_to(layout: Layout, release: Release) -> None:
+    """Makes a release the one that the front finds from now on, after a boot too."""
+    if not layout.front_target.exists() or layout.front_target.read_text() != _line(release):
+        durable.write(layout.front_target, _line(release).encode(), mode=0o644)
+    durable.remove(layout.front_target_of_trial)
+
+
+def _line(release: Release) -> str:
+    return f"DDOPS_TARGET={release.manifest['engine']['host']}:{release.port}\n"
+
+
+def public_port(*of: Release | None) -> int | None:
+    """Returns the port that the front of the first release that has one owns."""
+    return next((int(r.front["port"]) for r in of if r and r.front), None)
 
 
 def _target(layout: Layout) -> str | None:

@@ -62,14 +62,12 @@ class Operation:
 
     def check(self) -> None:
         """Raises EngineFault or Cancelled if the operation must not go on."""
-        if self.fault:
-            raise EngineFault(
-                f"fault in the engine: {self.fault.rule}",
-                self.fault.why,
-                evidence={"fault": self.fault.record()},
-            )
         if self.cancelled_by and not self._uninterruptible:
             raise Cancelled("ended by an operator", f"rollback by {self.cancelled_by}")
+        if self.fault:
+            raise EngineFault(
+                f"fault in the engine: {self.fault.rule}", self.fault.why, evidence={"fault": self.fault.record()}
+            )
 
     def turn_back(self) -> None:
         """Begins the way back: nothing interrupts it, and what the trial did wrong no longer counts."""

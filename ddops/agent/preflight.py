@@ -4,16 +4,14 @@ from __future__ import annotations
 
 import os
 import shutil
-from pathlib import Path
 from typing import Any
 
-from . import durable, processes, releases, restore, stack, steplog, systemd
-from .errors import Refused
+from . import durable, processes, releases, restore, service, stack, steplog, systemd
+from .errors import GateFailed, Refused
+from .gates.smoke import ask
 from .layout import LAB_MARK, Layout
 from .operation import Operation
 from .releases import Release
-
-_PROOF_OF_BAD = ("gate-failed", "engine-fault")
 
 
 def check(op: Operation, trial: Release, way_back: Release | None) -> dict[str, Any]:
@@ -34,6 +32,8 @@ def check(op: Operation, trial: Release, way_back: Release | None) -> dict[str, 
     if way_back:
         found["way_back"] = restore.prove(layout, way_back)
         _untouched(way_back)
+        if not request.get("force"):
+            _serves(way_back)
         _same_stack(layout, way_back)
     found["stack"] = _stack_of_trial(layout, trial)
     _port_free(trial.port, "the release's own port")
@@ -79,12 +79,25 @@ def _not_proven_bad(layout: Layout, trial: Release) -> None:
             continue
         if outcome["outcome"] == "promoted":
             return
-        if outcome["outcome"] == "rolled-back" and reason.get("code") in _PROOF_OF_BAD:
+        failed = outcome.get("faults") or any(v["passed"] is False for v in outcome.get("verdicts", []))
+        if outcome["outcome"] in ("rolled-back", "rollback-failed") and failed:
             raise Refused(
                 f"this release was rolled back before, as release {release['release']}",
                 f"{reason['what']} ({outcome['ended']})",
                 "--force tries it again",
             )
+
+
+def _serves(way_back: Release) -> None:
+    gates, engine = way_back.gates["smoke"], service.engine_of(way_back)
+    try:
+        ask(engine, gates["questions"][0], gates["max_tokens"], way_back.deadlines["answer"], stream=False)
+    except GateFailed as error:
+        raise Refused(
+            f"known-good does not serve: {error.what}",
+            "a way back that does not work now is not proven",
+            "ddops rollback brings it back; --force deploys all the same",
+        ) from None
 
 
 def _untouched(way_back: Release) -> None:
@@ -145,8 +158,3 @@ def _front_port(layout: Layout, port: int, way_back: Release | None) -> None:
         ours |= processes.pids(systemd.show(way_back.unit).cgroup)
     if not processes.holders(inodes) & ours:
         _port_free(port, "the public port")
-
-
-def lab_host() -> bool:
-    """Says whether this is a lab host."""
-    return Path(LAB_MARK).exists()

@@ -30,14 +30,12 @@ def promote(layout: Layout, release: Release, before: Release | None) -> dict[st
         durable.sync_directory(UNITS)
     if release.front:
         front.install(layout, release)
-        target = f"DDOPS_TARGET={release.manifest['engine']['host']}:{release.port}\n"
-        durable.write(layout.front_target, target.encode(), mode=0o644)
+        front.keep_open_to(layout, release)
     systemd.make_boot(layout, release.unit)
     releases.point(layout.known_good, release)
     releases.point(layout.live, release)
     durable.write_json(release.directory / "promoted.json", {"release": release.number})
     systemd.unlink_trial(release.unit)
-    durable.remove(layout.front_target_of_trial)
     if before and not before.adopted and before.number != release.number:
         forget_unit(before)
     systemd.daemon_reload()
@@ -49,7 +47,7 @@ def promote(layout: Layout, release: Release, before: Release | None) -> dict[st
             f"main pid {was.main_pid} became {now.main_pid}, needs reload: {now.needs_reload}",
             f"systemctl status {release.unit}",
         )
-    install_rollback_script(layout, release)
+    install_rollback_script(layout)
     try:
         pruned: Any = prune(layout)
     except (OSError, AgentError) as error:
@@ -63,11 +61,8 @@ def forget_unit(release: Release) -> None:
     shutil.rmtree(UNITS / f"{release.unit}.wants", ignore_errors=True)
 
 
-def install_rollback_script(layout: Layout, release: Release) -> None:
-    """Writes the script that rolls back with no client, and the agent that it runs."""
-    agent = release.directory / "agent.pyz"
-    if agent.exists():
-        durable.write(layout.agent, agent.read_bytes())
+def install_rollback_script(layout: Layout) -> None:
+    """Writes the script that rolls back with no client."""
     script = f"""#!/bin/sh
 # does what 'ddops rollback' does, with nothing but this host: {layout.rollback_script} [RELEASE]
 exec /usr/bin/python3 -IS {layout.agent} rollback {layout.name} "$@"
@@ -76,7 +71,7 @@ exec /usr/bin/python3 -IS {layout.agent} rollback {layout.name} "$@"
 
 
 def prune(layout: Layout) -> list[int]:
-    """Removes old releases; never known-good, live, an adopted one, or one whose unit is known to systemd.
+    """Removes old releases; never known-good, live or an adopted one.
 
     Promoted and failed releases have quotas of their own, so that failures never push out a good one.
     """

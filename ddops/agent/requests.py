@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import os
+import subprocess
+import sys
 import time
 from pathlib import Path
 from typing import Any
@@ -58,8 +60,8 @@ def install_supervisor(layout: Layout, unit_text: str, agent: bytes) -> None:
 def rollback(layout: Layout, to: int | None, by: str) -> dict[str, Any]:
     """Asks for the way back; returns the operation that goes it.
 
-    A deploy that is under way is ended and goes back by itself. Where no supervisor can be had, the
-    rollback is carried out by this process.
+    A deploy that is under way is ended and goes back by itself. Where no supervisor can be had, a
+    process of its own carries it out.
     """
     current = steplog.under_way(layout)
     alive = _supervisor_alive(layout)
@@ -76,13 +78,11 @@ def rollback(layout: Layout, to: int | None, by: str) -> dict[str, Any]:
         durable.write_json(layout.cancel, {"operation": current["operation"], "by": by})
         supervisor.ring(layout)
         if not alive:
-            _operate_here(layout, current)
+            _operate_detached(layout)
         return {"operation": current["operation"], "ended": "trial"}
     operation = file(layout, {"kind": "rollback", "to": to, "by": by})
     if not alive:
-        request = steplog.under_way(layout)
-        if request:
-            _operate_here(layout, request)
+        _operate_detached(layout)
     return {"operation": operation}
 
 
@@ -107,9 +107,12 @@ def _supervisor_alive(layout: Layout) -> bool:
     return False
 
 
-def _operate_here(layout: Layout, request: dict[str, Any]) -> None:
-    with lock.held(layout):
-        supervisor.operate(layout, request)
+def _operate_detached(layout: Layout) -> None:
+    """Carries out what is under way in a process of its own, which a lost connection does not end."""
+    subprocess.Popen(
+        [sys.executable, "-IS", sys.argv[0], "operate", layout.name],
+        stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True,
+    )  # fmt: skip
 
 
 def stage(layout: Layout, archive: bytes, manifest: bytes) -> dict[str, Any]:

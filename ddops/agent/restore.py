@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from . import front, releases, service, systemd
-from .errors import AgentError, Refused, ServiceDown
+from .errors import AgentError, GateFailed, Refused, ServiceDown
 from .gates.smoke import smoke
 from .layout import UNITS, Layout
 from .operation import Operation
@@ -50,11 +50,12 @@ def restore(op: Operation, trial: Release | None, way_back: Release | None) -> d
             if trial:
                 _end_trial(op, trial)
             raise ServiceDown("there is no way back", "this was the first release: --first was given")
-        if not op.log.begun("stop") and systemd.show(way_back.unit).running:
-            return _reopen(op, way_back)
-        front.close(op.layout, _public_port(trial, way_back), 0)
+        if not op.log.begun("stop") and (found := _reopen(op, way_back)):
+            return found
+        front.close(op.layout, front.public_port(trial, way_back), 0)
         if trial:
             _end_trial(op, trial)
+        service.end_strays(op, way_back)
         found = service.settle(op, way_back, "return")
         front.open_to(op.layout, way_back, trial=False)
         if not is_known_good(op.layout, way_back):
@@ -80,12 +81,20 @@ def is_known_good(layout: Layout, release: Release) -> bool:
 
 
 def _reopen(op: Operation, way_back: Release) -> dict[str, Any]:
-    """Opens the front again to a known-good that was never stopped."""
-    with op.log.step("return") as found:
-        engine, seconds = service.engine_of(way_back), way_back.deadlines["gates"]
-        found["smoke"] = smoke(engine, way_back.gates["smoke"], seconds)
-        front.open_to(op.layout, way_back, trial=False)
-        service.note_live(op, way_back)
+    """Opens the front again to a known-good that was never stopped.
+
+    Returns nothing where it no longer answers: then it is taken down, to be started anew.
+    """
+    if not systemd.show(way_back.unit).running:
+        return {}
+    try:
+        with op.log.step("ask") as found:
+            found["smoke"] = smoke(service.engine_of(way_back), way_back.gates["smoke"], way_back.deadlines["answer"])
+    except GateFailed:
+        service.take_down(op, way_back, at_once=True)
+        return {}
+    front.open_to(op.layout, way_back, trial=False)
+    service.note_live(op, way_back)
     return found
 
 
@@ -95,8 +104,3 @@ def _end_trial(op: Operation, trial: Release) -> None:
         systemd.unlink_trial(trial.unit)
         forget_unit(trial)
         systemd.daemon_reload()
-
-
-def _public_port(trial: Release | None, way_back: Release) -> int | None:
-    fronts = [r.front for r in (trial, way_back) if r and r.front]
-    return int(fronts[0]["port"]) if fronts else None

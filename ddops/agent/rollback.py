@@ -80,13 +80,13 @@ def _return_to(op: Operation, target: Release, live: Release | None) -> dict[str
     layout = op.layout
     op.log.must_write_ahead = False
     try:
-        public = next((int(r.front["port"]) for r in (live, target) if r and r.front), None)
         with op.log.step("drain") as found:
-            found.update(front.close(layout, public, 0))
+            found.update(front.close(layout, front.public_port(live, target), 0))
         loading = _loads(op, target)
         for release in _running(op, target, live):
             if not (loading and release.number == target.number):
-                _stop(op, release, at_once=release is live)
+                _stop(op, release, at_once=True)
+        service.end_strays(op, target)
         try:
             found = service.settle(op, target, "return")
         except (EngineFault, GateFailed):

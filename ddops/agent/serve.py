@@ -11,11 +11,12 @@ import json
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from subprocess import SubprocessError
 from typing import Any, BinaryIO
 
 from . import logs, preflight, requests, status
 from .errors import AgentError
-from .layout import layout_of
+from .layout import layout_of, services
 
 
 def _stage(args: dict[str, Any], payload: bytes) -> Iterator[dict[str, Any]]:
@@ -50,8 +51,6 @@ def _simple(function: Callable[..., Any], *names: str) -> Callable[[dict[str, An
 
 
 def _services(args: dict[str, Any], _: bytes) -> Iterator[dict[str, Any]]:
-    from .layout import services
-
     yield _result(services())
 
 
@@ -85,7 +84,7 @@ def serve(stdin: BinaryIO, stdout: BinaryIO) -> None:
         except AgentError as error:
             _send(stdout, {"event": "error", "error": error.record()})
             return
-        except (OSError, ValueError, KeyError) as error:
+        except (OSError, ValueError, KeyError, TypeError, AttributeError, SubprocessError) as error:
             _send(
                 stdout,
                 {"event": "error", "error": {"code": "internal", "what": f"{request['call']}: {error!r}"}},

@@ -9,7 +9,7 @@ from typing import Any
 from . import durable, processes, releases, systemd
 from .engine import Engine
 from .errors import AgentError, EngineFault, ServiceDown
-from .gates.ready import ready
+from .gates.ready import serving
 from .gates.smoke import smoke
 from .layout import UNITS, Layout
 from .operation import TICK_S, Operation
@@ -45,7 +45,8 @@ def make_known(layout: Layout, release: Release) -> None:
 def start(op: Operation, release: Release, *, trial: bool) -> EngineWatch:
     """Starts the release's unit, or takes the watch up again where this operation has started it before."""
     unit = systemd.show(release.unit)
-    started = next((e for e in op.log.events if e["event"] == "started" and e["unit"] == release.unit), None)
+    begun = ("starting", "started")
+    started = next((e for e in op.log.events if e["event"] in begun and e["unit"] == release.unit), None)
     if trial and started and not unit.running:
         raise EngineFault(
             f"{release.unit} ended while nobody watched",
@@ -56,7 +57,7 @@ def start(op: Operation, release: Release, *, trial: bool) -> EngineWatch:
         op.log.write("starting", unit=release.unit)
         systemd.start(release.unit, wait=False)
         unit = op.until(lambda: _with_process(release.unit), 30, f"{release.unit} has no process")
-    if not started:
+    if not any(e["event"] == "started" and e["invocation"] == unit.invocation for e in op.log.events):
         op.log.write("started", unit=release.unit, invocation=unit.invocation, main_pid=unit.main_pid)
     return op.watch(unit, trial=trial)
 
@@ -145,6 +146,24 @@ def take_down(op: Operation, release: Release, *, at_once: bool) -> dict[str, An
     return {"killed": killed}
 
 
+def end_strays(op: Operation, keep: Release) -> list[str]:
+    """Ends every release of the service that runs and is not the one to keep, also those whose files are damaged."""
+    output = systemd.systemctl("list-units", "--all", "--plain", "--no-legend", f"{op.layout.name}-[0-9]*.service")
+    ended = []
+    for name in (line.split()[0] for line in output.splitlines() if line.strip()):
+        unit = systemd.show(name)
+        if name == keep.unit or not unit.running:
+            continue
+        processes.kill(unit.cgroup)
+        systemd.systemctl("stop", name, check=False)
+        if alive := processes.pids(unit.cgroup):
+            who = ", ".join(processes.describe(p) for p in sorted(alive))
+            raise ServiceDown(f"{name} is not gone: {who}", "nothing is started beside it", "end it by hand")
+        systemd.unlink_trial(name)
+        ended.append(name)
+    return ended
+
+
 def _left(unit: systemd.Unit, release: Release) -> str:
     if alive := processes.pids(unit.cgroup):
         return ", ".join(processes.describe(p) for p in sorted(alive))
@@ -163,7 +182,7 @@ def settle(op: Operation, release: Release, step: str) -> dict[str, Any]:
         watch = start(op, release, trial=False)
         found.update(load(op, release, watch, step))
         engine, seconds = engine_of(release), release.deadlines["gates"]
-        found["ready"] = ready(release, engine, watch, seconds)
+        found["ready"] = serving(release, engine, watch.unit.invocation, seconds)
         found["smoke"] = smoke(engine, release.gates["smoke"], seconds)
         note_live(op, release)
     return found

@@ -6,6 +6,7 @@ which clients follow) and ``N.json`` (the outcome). The newest request without a
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import threading
@@ -47,7 +48,11 @@ def outcomes(layout: Layout, last: int | None = None) -> list[dict[str, Any]]:
     if not layout.operations.is_dir():
         return []
     files = sorted(p for p in layout.operations.glob("*.json") if p.stem.isdigit())
-    return [json.loads(p.read_text()) for p in files[-last if last else 0 :]]
+    found = []
+    for path in files[-last if last else 0 :]:
+        with contextlib.suppress(OSError, ValueError):  # one damaged record must not hide the others
+            found.append(json.loads(path.read_text()))
+    return found
 
 
 class StepLog:
@@ -175,8 +180,13 @@ def under_way(layout: Layout) -> dict[str, Any] | None:
     newest = max(_numbers(layout), default=None)
     if newest is None or outcome_file(layout, newest).exists():
         return None
-    request: dict[str, Any] | None = durable.read_json(request_file(layout, newest))
-    return request
+    try:
+        request: dict[str, Any] = durable.read_json(request_file(layout, newest))
+        return {**request, "kind": str(request["kind"]), "boot_id": str(request["boot_id"])}
+    except (ValueError, KeyError, TypeError):
+        # what was asked for cannot be known: known-good is right whatever it was
+        asked = {"kind": "rollback", "to": None, "by": "the supervisor: the request is damaged"}
+        return {**asked, "operation": newest, "time": now(), "boot_id": boot_id()}
 
 
 def _numbers(layout: Layout) -> list[int]:

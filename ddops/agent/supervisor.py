@@ -29,11 +29,7 @@ def supervise(layout: Layout) -> None:
         systemd.notify("READY=1")
         while True:
             systemd.notify("WATCHDOG=1")
-            try:
-                request = steplog.under_way(layout)
-            except (OSError, ValueError) as error:
-                _journal(f"the newest request cannot be read: {error}")  # ending in a loop would help nobody
-                request = None
+            request = steplog.under_way(layout)
             if request is None:
                 _wait([wake], _IDLE_S)
                 continue
@@ -167,7 +163,10 @@ def ring(layout: Layout) -> None:
 
 
 def _wait(waited: list[Any], seconds: float) -> None:
-    ready, _, _ = select.select(waited, [], [], seconds)
+    try:
+        ready, _, _ = select.select(waited, [], [], seconds)
+    except (OSError, ValueError):
+        return  # the operation has just closed what it watched
     for one in ready:
         if isinstance(one, socket.socket):
             with contextlib.suppress(BlockingIOError):

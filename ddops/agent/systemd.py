@@ -49,7 +49,6 @@ class Unit:
     invocation: str
     cgroup: str
     fragment: str
-    file_state: str
     needs_reload: bool
     exit_code: str
     exit_status: str
@@ -66,7 +65,7 @@ _EXIT_CODES = {"1": "exited", "2": "killed", "3": "dumped"}
 def show(unit: str) -> Unit:
     """Returns the state of a unit; one that does not exist has load 'not-found'."""
     names = (
-        "LoadState,ActiveState,Result,MainPID,InvocationID,ControlGroup,FragmentPath,UnitFileState,"
+        "LoadState,ActiveState,Result,MainPID,InvocationID,ControlGroup,FragmentPath,"
         "NeedDaemonReload,ExecMainCode,ExecMainStatus,DropInPaths"
     )
     values = dict(
@@ -81,7 +80,6 @@ def show(unit: str) -> Unit:
         invocation=values.get("InvocationID", ""),
         cgroup=values.get("ControlGroup", ""),
         fragment=values.get("FragmentPath", ""),
-        file_state=values.get("UnitFileState", ""),
         needs_reload=values.get("NeedDaemonReload") == "yes",
         exit_code=_EXIT_CODES.get(values.get("ExecMainCode", ""), values.get("ExecMainCode", "")),
         exit_status=values.get("ExecMainStatus", ""),

@@ -33,13 +33,10 @@ def test_a_damaged_pointer_does_not_stop_a_named_rollback(served: ServiceHost, d
 
 
 def test_a_damaged_request_does_not_make_the_supervisor_loop(served: ServiceHost) -> None:
-    served.write(f"{STATE}/operations/000003.request.json", "{")
+    served.write(f"{STATE}/operations/{DEPLOY:06d}.request.json", "{")
     served.on("systemctl", "restart", "ddops-supervisor@lab.service")
-    wait_for(
-        lambda: any("newest request cannot be read" in line for line in served.lines("ddops-supervisor@lab.service")),
-        20,
-        "the supervisor says what is wrong",
-    )
+    outcome = wait_for(lambda: served.outcome(DEPLOY), 20, "the supervisor ends what it cannot read")
+    assert outcome["outcome"] == "unchanged"
     assert served.show("ddops-supervisor@lab.service", "NRestarts")["NRestarts"] == "0"
     assert served.ask() == "Paris"
 
@@ -124,3 +121,46 @@ def test_a_full_disk_does_not_stop_the_way_back(served: ServiceHost) -> None:
     assert code == 3, document.get("rollback")
     assert served.starts("ddops-supervisor@lab.service") == 1
     assert served.pointer("known-good") == 1
+
+
+def test_a_known_good_that_hangs_is_found_before_the_front_is_closed(served: ServiceHost) -> None:
+    served.on("systemctl", "kill", "-s", "STOP", "--kill-whom=main", "lab-0001.service")
+    profile = served.profile
+    ran = served.ddops("deploy", profile, "--budget", "12", "--soak", "0.5s")
+    assert ran.code == 5, ran
+    assert "known-good does not serve" in ran.document["reason"]["what"]
+    served.on("systemctl", "kill", "-s", "CONT", "--kill-whom=main", "lab-0001.service")
+    assert served.ask() == "Paris"
+
+
+def test_a_supervisor_that_lost_the_request_goes_back_to_known_good(served: ServiceHost) -> None:
+    served.start("deploy", "lab", "--budget", "12", "--soak", "60s")
+    wait_for(lambda: served.began("soak", DEPLOY), 30, "the soak")
+    served.write(f"{STATE}/operations/{DEPLOY:06d}.request.json", "{")
+    served.write(f"{STATE}/releases/0002/manifest.json", "{")
+    served.on("systemctl", "kill", "-s", "KILL", "ddops-supervisor@lab.service")
+
+    wait_for(lambda: served.outcome(DEPLOY), 30, "the host has ended the operation")
+    assert served.active("lab-0002.service") != "active"
+    assert served.active("lab-0001.service") == "active"
+    assert served.ask() == "Paris"
+    assert served.pointer("live") == 1
+    assert served.show("ddops-supervisor@lab.service", "NRestarts")["NRestarts"] == "1"
+
+
+def test_an_engine_that_dies_while_the_supervisor_is_dead_in_promote_is_not_promoted(served: ServiceHost) -> None:
+    served.on("mkdir", "-p", "/etc/systemd/system/ddops-supervisor@lab.service.d")
+    slow = "[Service]\nRestartSec=3\n"
+    served.write("/etc/systemd/system/ddops-supervisor@lab.service.d/slow.conf", slow)
+    served.on("systemctl", "daemon-reload")
+    client = served.start_deploy(12)
+    wait_for(lambda: served.began("promote", DEPLOY), 30, "the promotion begins")
+    served.on("systemctl", "kill", "-s", "KILL", "ddops-supervisor@lab.service", check=False)
+    if served.outcome(DEPLOY) is None:
+        served.on("systemctl", "kill", "-s", "KILL", "lab-0002.service")
+        assert client.wait(60) == 3
+        assert served.ask() == "Paris"
+        assert served.pointer("known-good") == 1
+        assert served.boots() == "lab-0001.service"
+    else:
+        assert client.wait(60) == 0

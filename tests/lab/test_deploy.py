@@ -52,7 +52,7 @@ def test_the_engine_is_not_root_and_listens_on_loopback_alone(served: ServiceHos
     assert uid > 0
     listening = [line for line in served.on("ss", "-ltnH").splitlines() if ":31001 " in line]
     assert [line.split()[3] for line in listening] == ["127.0.0.1:31001"]
-    for secret in ("manifest.json", "environment", "agent.pyz"):
+    for secret in ("manifest.json", "environment", "lab-0001.service"):
         mode = served.on("stat", "-c", "%a", f"{STATE}/releases/0001/{secret}").strip()
         assert mode == "600", secret
 

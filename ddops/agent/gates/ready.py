@@ -14,13 +14,13 @@ from ..watch import EngineWatch
 _LAG_S = 5.0  # the engine answers before its line has come through the journal
 
 
-def ready(release: Release, engine: Engine, watch: EngineWatch, timeout: float) -> dict[str, Any]:
-    """Checks unit, listener, a real generation, the effective settings and the overlay's reports.
+def serving(release: Release, engine: Engine, invocation: str, timeout: float) -> dict[str, Any]:
+    """Checks that the release's own unit holds its port, is healthy and generates.
 
     Returns the evidence; raises GateFailed naming the first thing that is not as it must be.
     """
     unit = systemd.show(release.unit)
-    if unit.active != "active" or unit.invocation != watch.unit.invocation:
+    if unit.active != "active" or unit.invocation != invocation:
         raise GateFailed(f"{unit.name} is {unit.active}", f"invocation {unit.invocation or 'none'}")
     if not processes.of_unit(unit, release.port):
         owners = processes.holders(processes.listener(release.port) or set())
@@ -29,20 +29,24 @@ def ready(release: Release, engine: Engine, watch: EngineWatch, timeout: float) 
     if not engine.healthy(timeout):
         raise GateFailed(f"{unit.name} is active but /health is not 200")
     text = _generate(engine, timeout)
-    evidence: dict[str, Any] = {"invocation": unit.invocation, "main_pid": unit.main_pid, "generation": text}
-    expect = release.manifest.get("expect") or {}
-    if settings := expect.get("server_info"):
-        evidence["effective"] = _effective(engine, settings, timeout)
-    if release.adopted:
-        return evidence
+    return {"invocation": unit.invocation, "main_pid": unit.main_pid, "generation": text}
+
+
+def ready(release: Release, engine: Engine, watch: EngineWatch, timeout: float) -> dict[str, Any]:
+    """Checks that a trial serves, its effective settings, and the overlay's reports in its journal.
+
+    Returns the evidence; raises GateFailed naming the first thing that is not as it must be.
+    """
+    evidence = serving(release, engine, watch.unit.invocation, timeout)
+    expect = release.manifest["expect"]
+    evidence["effective"] = _effective(engine, expect["server_info"], timeout)
     end = time.monotonic() + _LAG_S
     while not watch.fired_up and time.monotonic() < end:
         time.sleep(0.02)
     if not watch.fired_up:
         raise GateFailed("the journal of this invocation holds no line that the server is ready")
-    if "graphs" in expect:
-        evidence["graphs"] = _graphs(engine, watch, bool(expect["graphs"]), timeout)
-    evidence["overlay"] = _overlay(watch, release, int(expect.get("overlay_ranks", 0)))
+    evidence["graphs"] = _graphs(engine, watch, bool(expect["graphs"]), timeout)
+    evidence["overlay"] = _overlay(watch, release, int(expect["overlay_ranks"]))
     return evidence
 
 
