@@ -1,4 +1,4 @@
-"""Entry points on the host: ``serve`` (the client's), ``supervise`` (systemd's), ``rollback`` (by hand), ``operate``."""
+"""Entry points: ``serve`` (the client's), ``supervise`` (systemd's), ``rollback`` (by hand), ``operate``."""
 
 from __future__ import annotations
 

@@ -70,7 +70,7 @@ def test_a_failure_before_the_stop_leaves_known_good_as_it_runs(served: ServiceH
     ran = served.deploy(12)
 
     assert ran.code == 3, ran.stderr
-    assert [step["step"] for step in ran.document["steps"]] == ["preflight", "drain", "return"]
+    assert [step["step"] for step in ran.document["steps"]] == ["preflight", "drain", "ask"]
     assert served.main_pid("lab-0001.service") == pid
     assert served.starts("lab-0002.service") == 0
     assert served.ask() == "Paris"
