@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import shutil
+import sys
 from typing import Annotated, Any
 
 import typer
@@ -28,8 +30,14 @@ def command(
         return 0
     output.data(f"{'op':>3} {'ended (UTC)':16} {'what':9} {'release':8} {'budget':>6} {'outcome':15} reason")
     for operation in operations:
-        output.data(_line(operation))
+        output.data(_fit(_line(operation)))
     return 0
+
+
+def _fit(line: str) -> str:
+    """Cuts a line to the terminal; what is piped stays whole."""
+    columns = shutil.get_terminal_size().columns
+    return line if len(line) <= columns or not sys.stdout.isatty() else line[: columns - 1] + "…"
 
 
 def _line(operation: dict[str, Any]) -> str:

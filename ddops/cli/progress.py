@@ -12,7 +12,7 @@ from .output import paint, say
 _NAMES = {
     "way-back": "way back",
     "preflight": "preflight",
-    "record": "record known-good's answers",
+    "record": "record known-good",
     "drain": "close the front",
     "stop": "stop the live release",
     "switch": "switch",
@@ -28,10 +28,10 @@ _NAMES = {
     "end-trial": "end the trial",
     "return": "return to known-good",
     "inspect": "inspect the unit",
-    "enable": "make it the one that boots",
+    "enable": "make it boot",
     "ask": "ask the live release",
 }
-_WIDTH = 28
+_WIDTH = 23
 
 
 class Progress:
@@ -111,19 +111,21 @@ def _found(event: dict[str, Any]) -> str:
     """Says in a few words what a step has shown."""
     evidence = event.get("evidence") or {}
     if "accept_length" in evidence:
-        known = evidence.get("known_good") or {}
-        return ", ".join(
-            f"{name} {value:.2f}" + (f" (known-good {known[name]:.2f})" if name in known else "")
-            for name, value in evidence["accept_length"].items()
-        )
+        return _accept_lengths(evidence["accept_length"], evidence.get("known_good") or {})
     if "near_ties" in evidence:
         return f"{evidence['tokens']} tokens of {evidence['prompts']} prompts, {len(evidence['near_ties'])} near-ties"
     if "asked" in evidence:
         return f"{evidence['asked']} right answers"
     if "overlay" in evidence:
-        return f"overlay on {len(evidence['overlay'])} rank(s), settings as asked for"
+        return f"overlay on {len(evidence['overlay'])} rank(s), settings as asked"
     if "streams_cut" in event:
         return f"{event['streams_cut']} streams cut" if event["streams_cut"] else ""
     if event["step"] == "soak":
         return f"{event['asked']} right answers"
     return ""
+
+
+def _accept_lengths(found: dict[str, float], known_good: dict[str, float]) -> str:
+    text = ", ".join(f"{value:.2f} {name}" for name, value in found.items())
+    was = ", ".join(f"{known_good[name]:.2f}" for name in found if name in known_good)
+    return f"{text} (was {was})" if was else text
