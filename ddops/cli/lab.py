@@ -3,8 +3,7 @@
 import json
 import os
 import sys
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -31,43 +30,43 @@ _PASS_ON = {"ignore_unknown_options": True, "allow_interspersed_args": False}
 
 
 @app.command()
-def deps() -> None:
+def deps(as_json: Json = False) -> None:
     """Install the Debian packages that a lab needs on this machine."""
     from ddops.lab import deps as lab_deps
 
-    with _told():
-        if not lab_deps.install(_report):
-            _report("nothing is missing")
+    installed = lab_deps.install(_report)
+    _done(f"installed: {' '.join(installed) or 'nothing was missing'}", {"installed": installed}, as_json)
 
 
 @app.command()
 def build(
     force: Annotated[bool, typer.Option("--force", help="Build anew what is there.")] = False,
+    as_json: Json = False,
 ) -> None:
     """Build the root file system that all hosts share."""
-    with _told():
-        _report(f"ready: {_lab().build(force)}")
+    folder = str(_lab().build(force))
+    _done(f"ready: {folder}", {"rootfs": folder}, as_json)
 
 
 @app.command()
-def engine() -> None:
+def engine(as_json: Json = False) -> None:
     """Build the CPU engine and the model that hosts serve with (3 GB, minutes, once)."""
     from ddops.lab import deps as lab_deps
     from ddops.lab import engine as lab_engine
 
-    with _told():
-        lab_deps.install(_report)
-        lab_engine.build(_lab().config.cache, _report)
-        _report("ready: hosts that are made from now on have it")
+    lab_deps.install(_report)
+    cache = _lab().config.cache
+    lab_engine.build(cache, _report)
+    _done("ready: hosts that are made from now on have it", {"binds": lab_engine.binds(cache)}, as_json)
 
 
 @app.command()
-def demo() -> None:
+def demo(as_json: Json = False) -> None:
     """Run the main job on a fresh lab host with the real SGLang: adopt, deploy, two drills."""
     from ddops.lab import demo as lab_demo
 
-    with _told():
-        lab_demo.run(_lab(), _report)
+    seconds = lab_demo.run(_lab(), _report)
+    _done(f"all of it happened, in {seconds:.0f} s", {"happened": True, "seconds": round(seconds, 1)}, as_json)
 
 
 @app.command()
@@ -88,86 +87,88 @@ def up(
     """Make and boot hosts, and wait until they serve ssh."""
     from ddops.lab.options import Bind, Disk, HostOptions
 
-    with _told():
-        lab = _lab()
-        binds = (*_engine_binds(lab), *(Bind.parse(text) for text in bind or []))
-        options = HostOptions(Disk.parse(disk), mem, binds, reboot_delay)
-        hosts = lab.up(*names, options=options)
-        _report(f"hint: ssh -F {lab.config.ssh_config} {names[0]}")
-        if as_json:
-            _print_json(hosts)
+    lab = _lab()
+    binds = (*_engine_binds(lab), *(Bind.parse(text) for text in bind or []))
+    options = HostOptions(Disk.parse(disk), mem, binds, reboot_delay)
+    hosts = lab.up(*names, options=options)
+    _report(f"hint: ssh -F {lab.config.ssh_config} {names[0]}")
+    if as_json:
+        _print_json(hosts)
 
 
 @app.command()
 def down(
     names: Annotated[list[str] | None, typer.Argument(metavar="NAME", help="Hosts to remove.")] = None,
     everything: Annotated[bool, typer.Option("--all", help="Remove all hosts and the network.")] = False,
+    as_json: Json = False,
 ) -> None:
     """Remove hosts with all they left."""
     if bool(names) == everything:
         raise typer.BadParameter("give names, or --all")
-    with _told():
-        removed = _lab().down(*(names or []), all=everything)
-        _report(f"removed: {' '.join(removed) or 'nothing'}")
+    removed = _lab().down(*(names or []), all=everything)
+    _done(f"removed: {' '.join(removed) or 'nothing'}", {"removed": removed}, as_json)
 
 
 @app.command("list")
 def list_hosts(as_json: Json = False) -> None:
     """Show the hosts and their states."""
-    with _told():
-        hosts = _lab().hosts()
-        if as_json:
-            _print_json(hosts)
-            return
-        if not hosts:
-            _report("no hosts\n\nhint: ddops lab up NAME")
-            return
-        width = max(len(host.name) for host in hosts)
-        for host in hosts:
-            row = f"{host.name:{width}}  {host.address:15}  {host.state:9}  {host.disk:10}  {host.memory}"
-            sys.stdout.write(row.rstrip() + "\n")
+    hosts = _lab().hosts()
+    if as_json:
+        _print_json(hosts)
+        return
+    if not hosts:
+        _report("no hosts\n\nhint: ddops lab up NAME")
+        return
+    width = max(len(host.name) for host in hosts)
+    for host in hosts:
+        row = f"{host.name:{width}}  {host.address:15}  {host.state:9}  {host.disk:10}  {host.memory}"
+        sys.stdout.write(row.rstrip() + "\n")
 
 
 @app.command()
-def start(names: Names) -> None:
+def start(names: Names, as_json: Json = False) -> None:
     """Power on hosts that are off."""
-    _each(names, lambda lab: lab.start(*names), "on")
+    _each(names, lambda lab: lab.start(*names), "on", as_json)
 
 
 @app.command()
-def stop(names: Names) -> None:
+def stop(names: Names, as_json: Json = False) -> None:
     """Shut hosts down cleanly."""
-    _each(names, lambda lab: lab.stop(*names), "off")
+    _each(names, lambda lab: lab.stop(*names), "off", as_json)
 
 
 @app.command()
-def crash(names: Names) -> None:
+def crash(names: Names, as_json: Json = False) -> None:
     """Cut the hosts' power; their disks stay."""
-    _each(names, lambda lab: lab.crash(*names), "off, without a shutdown")
+    _each(names, lambda lab: lab.crash(*names), "off, without a shutdown", as_json)
 
 
 @app.command()
-def reboot(names: Names) -> None:
+def reboot(names: Names, as_json: Json = False) -> None:
     """Reboot hosts from inside."""
-    _each(names, lambda lab: lab.reboot(*names), "up again")
+    _each(names, lambda lab: lab.reboot(*names), "up again", as_json)
 
 
 @app.command()
-def cut(name: Name) -> None:
+def cut(name: Name, as_json: Json = False) -> None:
     """Pull the host's network cable."""
-    _each([name], lambda lab: lab.cut(name), "cut off")
+    _each([name], lambda lab: lab.cut(name), "cut off", as_json)
 
 
 @app.command()
-def blackhole(name: Name) -> None:
+def blackhole(name: Name, as_json: Json = False) -> None:
     """Lose every packet while the link stays up."""
-    _each([name], lambda lab: lab.blackhole(name), "in a black hole")
+    _each([name], lambda lab: lab.blackhole(name), "in a black hole", as_json)
 
 
 @app.command()
-def rate(name: Name, limit: Annotated[str, typer.Argument(metavar="RATE", help="Such as 1mbit.")]) -> None:
+def rate(
+    name: Name,
+    limit: Annotated[str, typer.Argument(metavar="RATE", help="Such as 1mbit.")],
+    as_json: Json = False,
+) -> None:
     """Limit the traffic to the host."""
-    _each([name], lambda lab: lab.rate(name, limit), f"limited to {limit}")
+    _each([name], lambda lab: lab.rate(name, limit), f"limited to {limit}", as_json)
 
 
 @app.command()
@@ -175,16 +176,17 @@ def delay(
     name: Name,
     milliseconds: Annotated[float, typer.Argument(metavar="MS", help="Milliseconds, each way.")],
     loss: Annotated[float, typer.Argument(metavar="LOSS", help="Percent of packets to lose.")] = 0.0,
+    as_json: Json = False,
 ) -> None:
     """Delay the host's packets each way, and lose some."""
     said = f"delayed by {milliseconds:g} ms each way, loss {loss:g} %"
-    _each([name], lambda lab: lab.delay(name, milliseconds, loss), said)
+    _each([name], lambda lab: lab.delay(name, milliseconds, loss), said, as_json)
 
 
 @app.command()
-def heal(name: Name) -> None:
+def heal(name: Name, as_json: Json = False) -> None:
     """Undo cut, blackhole, rate and delay."""
-    _each([name], lambda lab: lab.heal(name), "healed")
+    _each([name], lambda lab: lab.heal(name), "healed", as_json)
 
 
 @app.command(context_settings=_PASS_ON)
@@ -195,8 +197,7 @@ def ssh(
     """Log in to a host as root, or run a command there."""
     from ddops.lab.inside import ssh_command
 
-    with _told():
-        argv = ssh_command(_lab().host(name), *(command or []))
+    argv = ssh_command(_lab().host(name), *(command or []))
     os.execvp(argv[0], argv)  # noqa: S606
 
 
@@ -208,8 +209,7 @@ def exec_(
     """Run a command in a host without its network or sshd."""
     from ddops.lab.inside import exec_command
 
-    with _told():
-        argv = exec_command(_lab().host(name), *command)
+    argv = exec_command(_lab().host(name), *command)
     os.execvp(argv[0], argv)  # noqa: S606
 
 
@@ -229,23 +229,19 @@ def _engine_binds(lab: "Lab") -> "list[Bind]":
     return [bind for bind in found if bind.source.exists()]
 
 
-def _each(names: list[str], act: "Callable[[Lab], Any]", said: str) -> None:
-    with _told():
-        act(_lab())
-        for name in names:
-            _report(f"{name} is {said}")
+def _each(names: list[str], act: "Callable[[Lab], Any]", said: str, as_json: bool) -> None:
+    lab = _lab()
+    act(lab)
+    for name in names:
+        _report(f"{name} is {said}")
+    if as_json:
+        _print_json([host for host in lab.hosts() if host.name in names])
 
 
-@contextmanager
-def _told() -> Iterator[None]:
-    """Turns a LabError into three lines on stderr and exit status 1."""
-    from ddops.lab.errors import LabError
-
-    try:
-        yield
-    except LabError as error:
-        _report(f"error: {error.what}\n  {error.why}\n\nhint: {error.next}")
-        raise typer.Exit(1) from None
+def _done(said: str, value: Any, as_json: bool) -> None:
+    _report(said)
+    if as_json:
+        sys.stdout.write(json.dumps(value, indent=2) + "\n")
 
 
 def _report(text: str) -> None:
@@ -255,7 +251,3 @@ def _report(text: str) -> None:
 
 def _print_json(hosts: "list[HostStatus]") -> None:
     sys.stdout.write(json.dumps([asdict(host) for host in hosts], indent=2) + "\n")
-
-
-if __name__ == "__main__":
-    app()

@@ -21,18 +21,24 @@ def command(
     site: SiteOption = None,
     as_json: JsonOption = False,
 ) -> int:
-    """Show the journal of a service: its engines and its supervisor (--json: one document a line)."""
+    """Show the journal of a service: its engines and its supervisor (--follow --json: a document a line)."""
     from datetime import UTC, datetime
 
     from . import output, target
 
     agent, _ = target.existing(host, site, service)
-    for event in agent.events("logs", release=release, last=last, follow=follow):
-        if event["event"] != "entry":
-            continue
+    entries = (
+        {k: v for k, v in event.items() if k != "event"}
+        for event in agent.events("logs", release=release, last=last, follow=follow)
+        if event["event"] == "entry"
+    )
+    if as_json and not follow:
+        output.document({"service": agent.service, "entries": list(entries)})
+        return 0
+    for entry in entries:
         if as_json:
-            output.data(json.dumps({k: v for k, v in event.items() if k != "event"}))
+            output.data(json.dumps(entry))
         else:
-            time = datetime.fromtimestamp(event["time_us"] / 1e6, UTC).strftime("%H:%M:%S.%f")[:-3]
-            output.data(f"{time} {event['identifier']}[{event['pid']}] {event['message']}")
+            time = datetime.fromtimestamp(entry["time_us"] / 1e6, UTC).strftime("%H:%M:%S.%f")[:-3]
+            output.data(f"{time} {entry['identifier']}[{entry['pid']}] {entry['message']}")
     return 0

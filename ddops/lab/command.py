@@ -23,11 +23,11 @@ def run(*args: str | Path, check: bool = True, env: Mapping[str, str] | None = N
             env=env,
         )
     except FileNotFoundError:
-        raise LabError(f"{argv[0]} is not installed", "the lab needs it", "run: ddops lab deps") from None
+        raise LabError(f"{argv[0]} is not installed", "the lab needs it", "ddops lab deps") from None
     if check and done.returncode:
         raise LabError(
             " ".join(argv),
             done.stdout.strip() or f"exit status {done.returncode}",
-            "run: ddops lab down --all",
+            "ddops lab down --all",
         )
     return done.stdout

@@ -80,7 +80,7 @@ def _fill(folder: Path, log: Path, report: Callable[[str], None]) -> None:
 
 def _check_tools() -> None:
     if not shutil.which("g++"):
-        raise LabError("g++ is not installed", "NGRAM's corpus is compiled once", "run: apt-get install g++")
+        raise LabError("g++ is not installed", "NGRAM's corpus is compiled once", "apt-get install g++")
     version = run(PYTHON, "-c", "import sys; print('%d.%d' % sys.version_info[:2])").strip()
     if version != "3.11":
         raise LabError(

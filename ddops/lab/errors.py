@@ -1,11 +1,7 @@
-"""The one exception that this room raises on purpose."""
+"""What a lab could not do, in three parts that the command line prints."""
+
+from ddops.errors import DdopsError
 
 
-class LabError(Exception):
-    """What failed, why, and what to type next; the CLI prints the three."""
-
-    def __init__(self, what: str, why: str, next: str) -> None:
-        super().__init__(f"{what}: {why}")
-        self.what = what
-        self.why = why
-        self.next = next
+class LabError(DdopsError):
+    """Something about a lab host: what failed, why, and the command to try next (``ddops lab`` ends with 1)."""

@@ -78,4 +78,4 @@ def stop_relay(host: Host) -> None:
     for pid in processes(RELAY, host.folder):
         send(pid, RELAY, host.folder, signal.SIGKILL)
     if not until(ended, 3.0):
-        raise LabError(f"the relay of {host.name} does not end", "it is stuck", "run: ddops lab down --all")
+        raise LabError(f"the relay of {host.name} does not end", "it is stuck", "ddops lab down --all")

@@ -43,7 +43,7 @@ class Host:
             return spec.load(str(self.folder))
         except FileNotFoundError:
             raise LabError(
-                f"no lab host {self.name!r}", f"none in {self.config.state}", f"run: ddops lab up {self.name}"
+                f"no lab host {self.name!r}", f"none in {self.config.state}", f"ddops lab up {self.name}"
             ) from None
 
     @property

@@ -32,4 +32,4 @@ def exec_command(host: Host, *args: str) -> list[str]:
 
 
 def start_hint(host: Host) -> str:
-    return f"run: ddops lab {'up' if host.state == 'dead' else 'start'} {host.name}"
+    return f"ddops lab {'up' if host.state == 'dead' else 'start'} {host.name}"

@@ -163,7 +163,7 @@ class Lab:
         hosts = [self.host(name) for name in names]
         for host in hosts:
             if host.state == "dead":
-                raise LabError(f"{host.name} is dead", "its keeper is gone", f"run: ddops lab up {host.name}")
+                raise LabError(f"{host.name} is dead", "its keeper is gone", f"ddops lab up {host.name}")
         return hosts
 
     def _each_off(self, names: tuple[str, ...], switch: Callable[[Host], None]) -> None:

@@ -34,7 +34,7 @@ def make_host(host: Host, options: HostOptions, rootfs: Path) -> None:
     used = {other.spec.index for other in all_hosts(config)}
     index = next((i for i in range(_FIRST, _LAST + 1) if i not in used), 0)
     if not index:
-        raise LabError(f"no address left for {host.name}", f"{len(used)} hosts are up", "run: ddops lab down NAME")
+        raise LabError(f"no address left for {host.name}", f"{len(used)} hosts are up", "ddops lab down NAME")
     machine_id = uuid.uuid4().hex
     aside = config.hosts / f".new-{host.name}"
     shutil.rmtree(aside, ignore_errors=True)

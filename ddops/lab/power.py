@@ -69,7 +69,7 @@ def await_off(host: Host, seconds: float = 90.0) -> None:
         raise LabError(
             f"{host.name} is still {host.state} after {seconds:g} s",
             f"its console: {last_line(host.folder / 'console.log')}",
-            f"run: ddops lab crash {host.name}",
+            f"ddops lab crash {host.name}",
         )
 
 
@@ -84,7 +84,7 @@ def await_ssh(host: Host, after_boot: int = 0, seconds: float = 90.0) -> None:
     if until(settled, seconds) and host.state != "dead":
         return
     if not host.exists:
-        raise LabError(f"{host.name} is gone", "it was taken down", f"run: ddops lab up {host.name}")
+        raise LabError(f"{host.name} is gone", "it was taken down", f"ddops lab up {host.name}")
     dead = host.state == "dead"
     log = host.folder / ("keeper.log" if dead else "console.log")
     raise LabError(

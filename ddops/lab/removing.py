@@ -24,7 +24,7 @@ def remove_hosts(hosts: list[Host], seconds: float = 20.0) -> None:
         group = f"{host.config.cgroup}/{host.name}"
         cgroup.kill(group)
         if not cgroup.remove(group):
-            raise LabError(f"{host.name} is not gone", "its processes outlast SIGKILL", "run: ddops lab down --all")
+            raise LabError(f"{host.name} is not gone", "its processes outlast SIGKILL", "ddops lab down --all")
         if host.exists:
             # the kernel removes it with the host's namespace, but in its own time
             network.ip(host.config, "link", "del", host.spec.link, check=False)

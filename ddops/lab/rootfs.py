@@ -40,7 +40,7 @@ def build(cache: Path, report: Callable[[str], None], force: bool = False) -> Pa
         if target.exists() and not force:
             return target
         if target.exists() and _in_use(target):
-            raise LabError("the root file system was not built anew", "hosts run on it", "run: ddops lab down --all")
+            raise LabError("the root file system was not built anew", "hosts run on it", "ddops lab down --all")
         for stale in cache.glob(".rootfs-*"):
             # of a build that was killed: this one has the lock
             shutil.rmtree(stale)
