@@ -32,7 +32,8 @@ RULES = (
             r"|\bCUDA_ERROR_ILLEGAL_ADDRESS\b"
             r"|Failed to encode tensor map: 700\b"
             r"|\bcode=700\b"
-            r"|CUDA error: 700\b",
+            r"|CUDA error: 700\b"
+            r"|Starting GPU coredump generation",  # with CUDA_ENABLE_COREDUMP_ON_EXCEPTION its first sign
             re.IGNORECASE,
         ),
         "a kernel read or wrote outside its buffers; the CUDA context of the process is lost",

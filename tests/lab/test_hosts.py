@@ -296,5 +296,5 @@ def test_the_command_line(lab: Lab, booted: str) -> None:
     assert ddops_lab("exec", booted, "sh", "-c", "exit 7").returncode == 7
     unknown = ddops_lab("crash", "nobody")
     assert (unknown.returncode, unknown.stdout) == (1, "")
-    assert "hint: run: ddops lab up nobody" in unknown.stderr
+    assert "hint: ddops lab up nobody" in unknown.stderr
     assert ddops_lab("down").returncode == 2

@@ -23,6 +23,7 @@ def entry(message: str) -> Entry:
         'CUDA error at k.cu:5 code=700(cudaErrorIllegalAddress) "cudaDeviceSynchronize()"',
         "cuLaunchKernel returned CUDA_ERROR_ILLEGAL_ADDRESS",
         "Exception: Failed to encode tensor map: 700",
+        "Starting GPU coredump generation, set the CUDA_COREDUMP_SHOW_PROGRESS environment variable to 1",
         "│ ERROR engine.py:1] RuntimeError: CUDA error: an illegal memory access was encountered │",
         "Scheduler hit an exception: Traceback\n  File x\nCUDA error: an illegal memory access was encountered",
         "TP0] CUDA error: an ill[TP1] RuntimeError: CUDA error: an illegal memory access was encountered",
