@@ -2,12 +2,12 @@
 PYTHON ?= python3
 VENV ?= .venv
 
-.PHONY: demo test lint types unit lab clean
+.PHONY: demo test lint types unit overlay lab clean
 
 demo: $(VENV)/ready
 	$(VENV)/bin/ddops lab demo
 
-test: lint types unit lab
+test: lint types unit overlay lab
 
 lint: $(VENV)/ready-dev
 	$(VENV)/bin/ruff check
@@ -18,6 +18,14 @@ types: $(VENV)/ready-dev
 
 unit: $(VENV)/ready-dev
 	$(VENV)/bin/pytest -m "not lab"
+
+# the overlay's own tests, in the environment of the engine that it changes
+overlay: $(VENV)/ready-dev
+	$(VENV)/bin/ddops lab engine --json > $(VENV)/engine.json
+	test -d $(VENV)/pytest-alone || $(VENV)/bin/pip install -q --target $(VENV)/pytest-alone pytest
+	PYTHONPATH=$(VENV)/pytest-alone \
+	  $$($(VENV)/bin/python -c 'import json; print(json.load(open("$(VENV)/engine.json"))["binds"][0][0])')/bin/python \
+	  -m pytest -q -c /dev/null --rootdir . -p no:cacheprovider tests/overlay
 
 # real hosts, real SSH, real journald; the engine is the real SGLang where no exact moment is needed
 lab: $(VENV)/ready-dev
