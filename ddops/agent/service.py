@@ -45,19 +45,17 @@ def make_known(layout: Layout, release: Release) -> None:
 def start(op: Operation, release: Release, *, trial: bool) -> EngineWatch:
     """Starts the release's unit, or takes the watch up again where this operation has started it before."""
     unit = systemd.show(release.unit)
-    begun = ("starting", "started")
-    started = next((e for e in op.log.events if e["event"] in begun and e["unit"] == release.unit), None)
-    if trial and started and not unit.running:
+    started = [e for e in op.log.events if e["event"] == "started" and e["unit"] == release.unit]
+    # systemd knows the invocation of a unit that has run in this boot: a trial is never started twice
+    if trial and not unit.running and (started or unit.invocation):
         raise EngineFault(
-            f"{release.unit} ended while nobody watched",
-            f"result {unit.result}, {unit.exit_code} {unit.exit_status}",
-            evidence={"started": started},
+            f"{release.unit} ended while nobody watched", f"result {unit.result}, {unit.exit_code} {unit.exit_status}"
         )
     if not unit.running:
         op.log.write("starting", unit=release.unit)
         systemd.start(release.unit, wait=False)
         unit = op.until(lambda: _with_process(release.unit), 30, f"{release.unit} has no process")
-    if not any(e["event"] == "started" and e["invocation"] == unit.invocation for e in op.log.events):
+    if not any(e["invocation"] == unit.invocation for e in started):
         op.log.write("started", unit=release.unit, invocation=unit.invocation, main_pid=unit.main_pid)
     return op.watch(unit, trial=trial)
 
