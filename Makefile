@@ -29,6 +29,7 @@ overlay: $(VENV)/ready-dev
 
 # real hosts, real SSH, real journald; the engine is the real SGLang where no exact moment is needed
 lab: $(VENV)/ready-dev
+	test $$(id -u) = 0  # lab hosts are systemd-nspawn containers: without root every test would be skipped
 	$(VENV)/bin/ddops lab engine
 	$(VENV)/bin/pytest -m lab
 

@@ -18,7 +18,7 @@ class DdopsError(Exception):
     exit_code = ExitCode.UNEXPECTED
 
     def __init__(self, what: str, why: str = "", hint: str = "") -> None:
-        super().__init__(what)
+        super().__init__(f"{what}: {why}" if why else what)
         self.what, self.why, self.hint = what, why, hint
 
 

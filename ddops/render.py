@@ -128,6 +128,8 @@ def command(profile: Profile, site: Site, service: str, options: Options, number
         "speculative-algorithm": profile.speculation.algorithm,
         "speculative-num-draft-tokens": verify_width(options.budget),
         **profile.speculation.arguments,
+        # where the hardware has none there is nothing to switch off
+        "disable-cuda-graph": not options.graphs and profile.graphs.refused_because is None,
     }
     words = [site.engine.python, "-m", "sglang.launch_server"]
     for name, value in arguments.items():

@@ -8,12 +8,12 @@ import os
 import sys
 
 from . import lock, requests, steplog, supervisor
-from .errors import AgentError
+from .errors import AgentError, Locked
 from .layout import Layout, layout_of
 from .serve import serve
 
 # the same meanings as the client's exit codes
-_EXITS = {"rolled-back": 0, "unchanged": 0, "refused": 5, "rollback-failed": 4}
+_EXITS = {"rolled-back": 0, "unchanged": 0, "refused": 5, "rollback-failed": 4, "promoted": 5}
 
 
 def main(arguments: list[str]) -> int:
@@ -55,7 +55,7 @@ def _rollback(service: str, rest: list[str]) -> int:
                 outcome = event["result"]
     except AgentError as error:
         sys.stderr.write(f"error: {error.what}\n  {error.why}\n\nhint: {error.hint}\n")
-        return 5
+        return 7 if isinstance(error, Locked) else 5
     sys.stdout.write(
         json.dumps({"outcome": outcome["outcome"], "reason": outcome["reason"], "host": outcome["host"]}) + "\n"
     )

@@ -99,8 +99,7 @@ def _inspect(op: Operation) -> tuple[systemd.Unit, dict[str, Any], dict[str, byt
         "engine": {
             "host": "127.0.0.1",
             "port": _port(op, unit, argv),
-            "python": argv[0],
-            "executable": os.readlink(process / "exe"),
+            "python": argv[0] if argv[0].startswith("/") else os.readlink(process / "exe"),
             "model": _option(argv, "--model-path") or _option(argv, "--model") or spec["engine"]["model"],
             "speculates": "--speculative-algorithm" in argv,
         },

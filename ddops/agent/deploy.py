@@ -106,7 +106,7 @@ def _attempt(op: Operation, trial: Release, way_back: Release | None, verdicts: 
 def _baseline(op: Operation, trial: Release, way_back: Release | None) -> dict[str, Any] | None:
     """Returns what known-good answered; asked now where that is yet to be done.
 
-    The front is closed by then: users would disturb what is measured.
+    The front is closed by then, where there is one: users would disturb what is measured.
     """
     if way_back is None:
         return None
@@ -145,6 +145,8 @@ def _judge(
             with op.log.step(name) as found:
                 found.update(evidence=op.rather_its_fault(judge))
         except AgentError as failure:
+            if isinstance(failure, GateFailed):
+                failure.what = f"gate {name}: {failure.what}"
             verdicts.append({"gate": name, "passed": False, **failure.record()})
             raise
         verdicts.append({"gate": name, "passed": True, "evidence": found["evidence"]})
@@ -194,12 +196,13 @@ def _confirm(op: Operation) -> None:
     seconds = op.request.get("confirm_s")
     if not seconds or op.log.done("confirm"):
         return
-    with op.log.step("confirm"):
-        op.until(
-            lambda: durable.read_json(op.layout.confirmed) == {"operation": op.log.operation},
-            float(seconds),
-            "nobody confirmed the release",
-        )
+    with op.log.step("confirm") as found:
+        found["by"] = op.until(partial(_confirmed, op), float(seconds), "nobody confirmed the release")
+
+
+def _confirmed(op: Operation) -> str:
+    said = durable.read_json(op.layout.confirmed) or {}
+    return str(said["by"]) if said.get("operation") == op.log.operation else ""
 
 
 def _promote(op: Operation, trial: Release, way_back: Release | None) -> None:

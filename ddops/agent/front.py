@@ -115,7 +115,7 @@ def accepts(port: int) -> bool:
         return False
 
 
-def state(layout: Layout, release: Release | None) -> str:
+def state(release: Release | None) -> str:
     """Returns open, closed, or none (the release owns the public port itself)."""
     if release is None or not release.front:
         return "none"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ctypes
-import ctypes.util
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
@@ -52,7 +51,7 @@ def _library() -> ctypes.CDLL:
     lib.sd_journal_close.argtypes = [pointer]
     lib.sd_journal_close.restype = None
     lib.sd_journal_add_match.argtypes = [pointer, ctypes.c_char_p, size]
-    for name in ("seek_head", "next", "previous", "process", "get_fd", "seek_tail", "add_disjunction"):
+    for name in ("seek_head", "next", "previous", "process", "get_fd", "seek_tail"):
         getattr(lib, f"sd_journal_{name}").argtypes = [pointer]
     lib.sd_journal_set_data_threshold.argtypes = [pointer, size]
     lib.sd_journal_previous_skip.argtypes = [pointer, ctypes.c_uint64]
@@ -89,7 +88,8 @@ class Journal:
             self._check(self._lib.sd_journal_seek_head(self._handle), "seek_head")
         else:
             self._check(self._lib.sd_journal_seek_tail(self._handle), "seek_tail")
-            self._check(self._lib.sd_journal_previous_skip(self._handle, last + 1), "previous_skip")
+            if self._check(self._lib.sd_journal_previous_skip(self._handle, last + 1), "previous_skip") <= last:
+                self._check(self._lib.sd_journal_seek_head(self._handle), "seek_head")
 
     def __enter__(self) -> Journal:
         return self

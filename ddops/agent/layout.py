@@ -87,9 +87,6 @@ class Layout:
     def release_dir(self, release: int) -> Path:
         return self.releases / f"{release:04d}"
 
-    def unit_of(self, release: int) -> str:
-        return f"{self.name}-{release:04d}.service"
-
     @property
     def alias(self) -> str:
         """The name that boots; a symbolic link to known-good's unit."""

@@ -35,7 +35,7 @@ def locked_by(layout: Layout) -> Locked:
     return Locked(
         f"{layout.name} is locked by {request['by']} since {request['time']}",
         f"operation {request['operation']}: {request['kind']}",
-        "ddops status, or ddops rollback to end a trial",
+        "ddops status; ddops rollback ends a trial" if request["kind"] == "deploy" else "ddops status",
         {
             "operation": request["operation"],
             "by": request["by"],

@@ -2,25 +2,24 @@
 
 from __future__ import annotations
 
+import contextlib
 import select
 import time
 from collections.abc import Iterator
 from typing import Any
 
-from . import releases, systemd
+from . import releases
+from .errors import Refused
 from .journal import Journal
 from .layout import Layout
 
 
 def logs(of: Layout, release: int | None, last: int, *, follow: bool) -> Iterator[dict[str, Any]]:
     """Yields the last entries, the oldest first, then new ones as they come."""
-    numbers = [release] if release is not None else releases.numbers(of)
-    units = [releases.load(of, n).unit for n in numbers]
+    units = [releases.load(of, release).unit] if release is not None else _units(of)
     matches = [f"_SYSTEMD_UNIT={unit}" for unit in units]
     if release is None:
         matches.append(f"_SYSTEMD_UNIT={of.supervisor}")
-        if live := systemd.boots(of):
-            matches.append(f"_SYSTEMD_UNIT={live}")
     with Journal(matches, last=last) as journal:
         told = time.monotonic()
         while True:
@@ -32,3 +31,11 @@ def logs(of: Layout, release: int | None, last: int, *, follow: bool) -> Iterato
             if time.monotonic() - told > 1:
                 told = time.monotonic()
                 yield {"event": "alive"}
+
+
+def _units(of: Layout) -> list[str]:
+    found = []
+    for number in releases.numbers(of):
+        with contextlib.suppress(Refused):  # a damaged release must not hide the others' lines
+            found.append(releases.load(of, number).unit)
+    return found

@@ -13,6 +13,9 @@ from .layout import LAB_MARK, Layout
 from .operation import Operation
 from .releases import Release
 
+# a trial that failed in one of these steps is bad itself, not its surroundings or somebody's mind
+_PROOF_OF_BAD = ("load", "ready", "smoke", "lossless", "acceptance", "open", "soak")
+
 
 def check(op: Operation, trial: Release, way_back: Release | None) -> dict[str, Any]:
     """Raises Refused for the first thing that stands in the way; returns what was found."""
@@ -30,12 +33,12 @@ def check(op: Operation, trial: Release, way_back: Release | None) -> dict[str, 
     if not request.get("force"):
         _not_proven_bad(layout, trial)
     if way_back:
-        found["way_back"] = restore.prove(layout, way_back)
+        found["way_back"] = restore.prove(way_back)
         _untouched(way_back)
         if not request.get("force"):
             _serves(way_back)
-        _same_stack(layout, way_back)
-    found["stack"] = _stack_of_trial(layout, trial)
+            _same_stack(layout, way_back)
+    found["stack"] = _stack_of_trial(trial)
     _port_free(trial.port, "the release's own port")
     if not shutil.which("ss"):
         raise Refused("'ss' is not on this host", "without it the front cannot be closed", "apt-get install iproute2")
@@ -53,7 +56,7 @@ def room(layout: Layout, bytes_needed: int, files_needed: int) -> None:
         raise Refused(
             f"{layout.releases} has {disk.f_bavail * disk.f_frsize >> 20} MiB free, {need >> 20} MiB are needed",
             "no space for the release",
-            "ddops history shows old releases",
+            f"free space below {layout.releases}",
         )
     if disk.f_files and disk.f_favail < files_needed + 100:
         raise Refused(
@@ -79,8 +82,8 @@ def _not_proven_bad(layout: Layout, trial: Release) -> None:
             continue
         if outcome["outcome"] == "promoted":
             return
-        failed = outcome.get("faults") or any(v["passed"] is False for v in outcome.get("verdicts", []))
-        if outcome["outcome"] in ("rolled-back", "rollback-failed") and failed:
+        failed = [step["step"] for step in outcome.get("steps", []) if not step["ok"]]
+        if outcome["outcome"] in ("rolled-back", "rollback-failed") and failed and failed[0] in _PROOF_OF_BAD:
             raise Refused(
                 f"this release was rolled back before, as release {release['release']}",
                 f"{reason['what']} ({outcome['ended']})",
@@ -124,13 +127,13 @@ def _same_stack(layout: Layout, way_back: Release) -> None:
             raise Refused(
                 f"{name} is not what known-good was promoted on",
                 f"{recorded[key][:16]} became {now[key][:16]}: the way back is not proven",
-                "put it back, or adopt what runs now",
+                "put it back; or, knowing that known-good may not start again: --force",
             )
     if wrong := stack.damaged(layout, python):
         raise Refused("SGLang on this host is damaged", "; ".join(wrong[:3]), "reinstall it, known-good needs it too")
 
 
-def _stack_of_trial(layout: Layout, trial: Release) -> dict[str, Any]:
+def _stack_of_trial(trial: Release) -> dict[str, Any]:
     engine = trial.manifest["engine"]
     found = stack.describe(engine["python"], engine["model"])
     if found["sglang"] != engine["sglang"]:

@@ -93,7 +93,7 @@ def confirm(layout: Layout, by: str) -> dict[str, Any]:
     waits = [e for e in events if e.get("step") == "confirm"]
     if current is None or not waits or waits[-1]["event"] != "step":
         raise Refused("no release waits for a confirmation", "", "ddops status")
-    durable.write_json(layout.confirmed, {"operation": current["operation"]})
+    durable.write_json(layout.confirmed, {"operation": current["operation"], "by": by})
     return {"operation": current["operation"], "by": by}
 
 

@@ -13,7 +13,7 @@ from .promote import forget_unit, promote
 from .releases import Release
 
 
-def prove(layout: Layout, release: Release) -> dict[str, Any]:
+def prove(release: Release) -> dict[str, Any]:
     """Proves that a release can be returned to; raises Refused naming what is missing or changed."""
     if wrong := releases.problems(release):
         raise Refused(

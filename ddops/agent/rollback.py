@@ -21,7 +21,7 @@ def run(op: Operation) -> dict[str, Any]:
     layout = op.layout
     try:
         target = _target(op)
-        proof = restore.prove(layout, target)
+        proof = restore.prove(target)
     except AgentError as error:
         return {
             "outcome": "refused",

@@ -31,7 +31,7 @@ def make_known(layout: Layout, release: Release) -> None:
     elif (UNITS / release.unit).exists():
         systemd.install(release.unit, (release.directory / release.unit).read_bytes())
     else:
-        systemd.link_for_trial(layout, release.unit, release.directory / release.unit)
+        systemd.link_for_trial(release.unit, release.directory / release.unit)
     systemd.daemon_reload()
     unit = systemd.show(release.unit)
     if unit.load != "loaded" or unit.needs_reload:
@@ -53,7 +53,7 @@ def start(op: Operation, release: Release, *, trial: bool) -> EngineWatch:
         )
     if not unit.running:
         op.log.write("starting", unit=release.unit)
-        systemd.start(release.unit, wait=False)
+        systemd.start(release.unit)
         unit = op.until(lambda: _with_process(release.unit), 30, f"{release.unit} has no process")
     if not any(e["invocation"] == unit.invocation for e in started):
         op.log.write("started", unit=release.unit, invocation=unit.invocation, main_pid=unit.main_pid)

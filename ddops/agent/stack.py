@@ -28,7 +28,11 @@ def describe(python: str, model: str) -> dict[str, Any]:
     """
     packages = site_packages(python)
     if packages is None or not Path(python).exists():
-        raise Refused(f"there is no engine at {python}", "no such Python environment on the host", "ddops lab list")
+        raise Refused(
+            f"there is no engine at {python}",
+            "no such Python environment on the host",
+            "check engine.python in the site file",
+        )
     sglang = sorted(packages.glob("sglang-*.dist-info"))
     if not sglang:
         raise Refused(f"SGLang is not in the environment of {python}", str(packages), "install it there")

@@ -2,34 +2,26 @@
 
 from __future__ import annotations
 
-import os
 import platform
 from typing import Any
 
-from . import front, layout, processes, releases, service, steplog, systemd
+from . import front, processes, releases, service, steplog, systemd
 from .engine import Engine
 from .errors import AgentError
 from .gates.smoke import ask
-from .layout import LAB_MARK, Layout
+from .layout import Layout
 
 
 def facts(of: Layout) -> dict[str, Any]:
     """Returns what a plan needs to know of the host and the service. Changes nothing."""
     live, known_good = releases.pointed_if_whole(of, of.live), releases.pointed_if_whole(of, of.known_good)
-    current = steplog.under_way(of)
     return {
         "hostname": platform.node(),
-        "lab": LAB_MARK.exists(),
-        "root": os.geteuid() == 0,
-        "python": platform.python_version(),
-        "services": layout.services(),
         "next_release": releases.next_number(of),
         "live": live.summary() if live else None,
         "known_good": known_good.summary() if known_good else None,
-        "live_runs": bool(live) and systemd.show(live.unit).active == "active" if live else False,
+        "live_runs": live is not None and systemd.show(live.unit).active == "active",
         "measured_load": service.measured_load(of),
-        "under_way": current,
-        "last": steplog.outcomes(of, 1),
     }
 
 
@@ -52,7 +44,7 @@ def status(of: Layout, timeout: float = 30.0) -> dict[str, Any]:
         found[name] = release.summary() if release else None
         if name == "live" and release:
             found["engine"] = _engine(release, timeout)
-            found["front"] = front.state(of, release)
+            found["front"] = front.state(release)
     engine = found.get("engine") or {}
     good = found["known_good"] and found["live"] and found["known_good"].get("release") == found["live"].get("release")
     found["healthy"] = bool(good and engine.get("answers") and found.get("front") != "closed")

@@ -13,7 +13,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from datetime import UTC, datetime
+from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +23,7 @@ from .layout import Layout
 
 def now() -> str:
     """Returns the host's time, UTC, to the millisecond."""
-    return datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+    return datetime.now(timezone.utc).isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
 def boot_id() -> str:
@@ -141,7 +141,8 @@ def _in_words(record: dict[str, Any]) -> str:
     error = record.get("error") or {}
     parts = [record["event"], record.get("step"), record.get("unit"), record.get("outcome"), error.get("what")]
     if record["event"] == "fault":
-        parts.append(f"{record['rule']}, killed {record['ms_from_line_to_kill']} ms after its line")
+        killed = f", killed {record['ms_from_line_to_kill']} ms after its line" if record["killed"] else ""
+        parts.append(record["rule"] + killed)
     return " ".join(str(part) for part in parts if part)
 
 

@@ -139,7 +139,7 @@ def _read_back(layout: Layout) -> dict[str, Any]:
         if name == "live" and release:
             unit = systemd.show(release.unit)
             found.update(unit=unit.name, active=unit.active, main_pid=unit.main_pid)
-            found["front"] = front.state(layout, release)
+            found["front"] = front.state(release)
     found["boots"] = systemd.boots(layout)
     return found
 

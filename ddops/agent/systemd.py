@@ -87,17 +87,17 @@ def show(unit: str) -> Unit:
     )
 
 
-def start(unit: str, *, wait: bool = True) -> None:
-    """Starts a unit after clearing what an earlier failure left."""
+def start(unit: str) -> None:
+    """Asks for the start of a unit after clearing what an earlier failure left; does not wait for it."""
     systemctl("reset-failed", unit, check=False)
-    systemctl("start", *([] if wait else ["--no-block"]), unit)
+    systemctl("start", "--no-block", unit)
 
 
 def daemon_reload() -> None:
     systemctl("daemon-reload")
 
 
-def link_for_trial(layout: Layout, unit: str, text: Path) -> None:
+def link_for_trial(unit: str, text: Path) -> None:
     """Makes a unit known until the next boot; never enabled."""
     RUNTIME_UNITS.mkdir(parents=True, exist_ok=True)
     path = RUNTIME_UNITS / unit

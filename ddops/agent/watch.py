@@ -36,7 +36,6 @@ class EngineWatch:
         self.decode: deque[dict[str, str]] = deque(maxlen=50)
         self.recent: deque[str] = deque(maxlen=30)
         self.lines = 0
-        self.last_line_at = time.monotonic()
         self._journal = Journal([f"_SYSTEMD_INVOCATION_ID={unit.invocation}"])
         self._pidfd = self._open_process(unit.main_pid)
 
@@ -79,7 +78,6 @@ class EngineWatch:
 
     def _keep(self, line: str) -> None:
         self.lines += 1
-        self.last_line_at = time.monotonic()
         self.recent.append(line[:400])
         if _READY in line:
             self.fired_up = True

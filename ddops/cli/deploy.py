@@ -32,7 +32,9 @@ def command(
     ] = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Print the plan and change nothing.")] = False,
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask; without a terminal nobody is asked.")] = False,
-    force: Annotated[bool, typer.Option("--force", help="Try again what was rolled back before.")] = False,
+    force: Annotated[
+        bool, typer.Option("--force", help="Deploy what was rolled back before, or beside a bad known-good.")
+    ] = False,
     drill: Annotated[
         str | None, typer.Option(metavar="NAME", help="Break the release on purpose: illegal-access or garbage.")
     ] = None,
@@ -48,6 +50,7 @@ def command(
     from .. import deploy as operation
     from .. import profile as profiles
     from .. import site as sites
+    from ..errors import UsageError
     from . import output, target
     from .outcome import tell
     from .progress import Progress
@@ -64,6 +67,10 @@ def command(
         drill_after_steps=drill_after,
         drill_on_production=drill_on_production,
     )
+    if request.confirm_s == 0:
+        raise UsageError("a confirmation in no time cannot come", "--confirm 0", "--confirm 10m")
+    if drill_after and not drill:
+        raise UsageError("--drill-after without a drill", "", "--drill illegal-access or --drill garbage")
     operation.options_of(wanted, request)
     at_home = sites.load(site)
     name, entry = sites.choose(at_home, host)

@@ -10,7 +10,6 @@ from typing import Any
 from .output import paint, say
 
 _NAMES = {
-    "way-back": "way back",
     "preflight": "preflight",
     "record": "record known-good",
     "drain": "close the front",
@@ -28,6 +27,8 @@ _NAMES = {
     "end-trial": "end the trial",
     "return": "return to known-good",
     "inspect": "inspect the unit",
+    "store": "store what it is",
+    "settle": "settle after the boot",
     "enable": "make it boot",
     "ask": "ask the live release",
 }

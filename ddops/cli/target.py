@@ -32,7 +32,7 @@ def existing(host: str | None, site_file: Path | None, service: str | None) -> t
     agent = Agent(hosts.connect(name, found), service or "")
     known = agent.ask("services")
     if service and service not in known:
-        raise Refused(f"{name} has no service '{service}'", f"it has: {', '.join(known) or 'none'}", "ddops adopt")
+        raise Refused(f"{name} has no service '{service}'", f"it has: {', '.join(known) or 'none'}", "ddops adopt UNIT")
     if not service:
         if not known:
             raise Refused(f"{name} has no service yet", "nothing was adopted or deployed there", "ddops adopt UNIT")

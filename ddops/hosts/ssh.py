@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import hashlib
+import re
 import socket
 from pathlib import Path
 from typing import Any
@@ -107,7 +108,7 @@ class SshHost:
             raise Unreachable(
                 f"cannot connect to {self.name}",
                 str(error) or type(error).__name__,
-                "ddops is not locked out: try again",
+                f"does 'ssh {self._entry.address} true' work?",
             ) from None
         return SshChannel(channel, self.name)
 
@@ -123,10 +124,17 @@ class _Refuse(paramiko.MissingHostKeyPolicy):
         raise Refused(
             f"the host key of {hostname} is not known",
             f"it shows {_fingerprint(key)}, {self._known_hosts} has no line for it",
-            f"compare it on the host, then: ssh-keyscan {hostname} >> {self._known_hosts}",
+            f"compare it on the host, then: {_keyscan(hostname)} >> {self._known_hosts}",
         )
 
 
 def _fingerprint(key: paramiko.PKey) -> str:
     digest = base64.b64encode(hashlib.sha256(key.asbytes()).digest()).rstrip(b"=").decode()
     return f"{key.get_name()} SHA256:{digest}"
+
+
+def _keyscan(hostname: str) -> str:
+    """paramiko writes a host with a port of its own as known_hosts does: [name]:port."""
+    if found := re.fullmatch(r"\[(.+)\]:(\d+)", hostname):
+        return f"ssh-keyscan -p {found[2]} {found[1]}"
+    return f"ssh-keyscan {hostname}"

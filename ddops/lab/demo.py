@@ -48,7 +48,8 @@ def run(lab: Lab, report: Callable[[str], None]) -> float:
     status = _status(lab)
     if status["known_good"]["budget"] != 8 or status["live"]["release"] != status["known_good"]["release"]:
         raise LabError("budget 8 is not what serves in the end", json.dumps(status), "ddops logs")
-    report(f"\nthe host stays up: ddops status; ssh -F {lab.config.ssh_config} {HOST}; ddops lab down --all removes it")
+    report(f"\nthe host stays up: {sys.argv[0]} status; ssh -F {lab.config.ssh_config} {HOST}")
+    report(f"{sys.argv[0]} lab down --all removes it")
     return time.monotonic() - began
 
 

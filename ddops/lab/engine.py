@@ -1,8 +1,8 @@
 """Builds the engine that lab hosts serve with: SGLang on the CPU, in a venv that is bound read-only into them.
 
 Every package has one version, in engine.lock. `torch==2.13.0` is whatever build pip finds: the CPU build where
-the index has it. PyPI alone has the CUDA build, 3 GB more; it works too, and to avoid it point pip at
-PyTorch's CPU index, with PIP_EXTRA_INDEX_URL in the environment.
+the index has it. PyPI alone has the CUDA build, which wants its CUDA libraries, some GB more; to avoid them point
+pip at PyTorch's CPU index, with PIP_EXTRA_INDEX_URL in the environment.
 
 The venv is made by Debian's /usr/bin/python3, the same as the hosts', and holds no path of the place it was made in
 but in scripts that nobody calls: `/opt/ddops/engine/bin/python -m sglang.launch_server` works where it is bound.
@@ -13,6 +13,7 @@ What NGRAM speculation compiles when it is first used lies compiled in `jit/`; w
 
 import os
 import shutil
+import subprocess
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -73,6 +74,10 @@ def _fill(folder: Path, log: Path, report: Callable[[str], None]) -> None:
     report("installing its packages with pip")
     pip = (python, "-m", "pip", "install", "--no-deps", "--disable-pip-version-check", "--requirement", _LOCK)
     once.run_logged("the engine's packages were not installed", log, *pip)
+    if subprocess.run([python, "-c", "import torch"], capture_output=True, check=False).returncode:
+        report("PyTorch is a CUDA build: installing its CUDA libraries, some GB")
+        pins = [line for line in _LOCK.read_text().splitlines() if line.startswith("torch==")]
+        once.run_logged("PyTorch's libraries were not installed", log, python, "-m", "pip", "install", *pins)
     _declare_torchvision(next(folder.glob("lib/python3*/site-packages")))
     report("compiling NGRAM's corpus")
     _compile(folder, python, log)

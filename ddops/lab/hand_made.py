@@ -52,6 +52,8 @@ def _command(profile: Profile, python: str, model: str) -> list[str]:
     words = [python, "-m", "sglang.launch_server", "--model-path", model, "--served-model-name", profile.service]
     words += ["--host", "0.0.0.0", "--port", str(profile.ports.public)]  # noqa: S104 - the public port of a lab host
     for option, value in profile.launch.arguments.items():
+        if value is False:
+            continue
         words += [f"--{option}"] if value is True else [f"--{option}", str(value)]
     return words
 

@@ -9,8 +9,8 @@
 
 `stub`           a fresh host with a scripted engine (stub/engine.py) running as a hand-made unit.
 `adopted`        the same, after `ddops adopt sglang.service`.
-`real`           a host on which the real SGLang serves on the CPU, started by hand; one for a module.
 `served`         the same, after a deploy of budget 8: release 1 is known-good, behind the front.
+`real`           a host on which the real SGLang serves on the CPU, started by hand; one for a module.
 
 All skip where the user is not root. The root file system comes from the shared cache
 (DDOPS_LAB_CACHE) and is built there when it is missing.

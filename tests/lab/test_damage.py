@@ -80,12 +80,11 @@ def test_a_rollback_before_the_stop_starts_no_trial(served: ServiceHost) -> None
     client = served.start_deploy(12)
     wait_for(lambda: any(e["event"] == "taken-up" for e in served.steps(DEPLOY)), 20, "the deploy begins")
     ran = served.ddops("rollback")
-    outcome = served.outcome(DEPLOY)
-    assert outcome is not None
-    if outcome["outcome"] == "refused":
-        assert served.starts("lab-0002.service") == 0
+    assert client.wait(30) in (3, 5)
     assert ran.code in (0, 5)
-    assert client.wait(30) in (0, 3, 5)
+    stopped = served.began("stop", DEPLOY)
+    assert served.starts("lab-0002.service") == 0 or stopped, "the trial was started before known-good was stopped"
+    assert served.boots() == "lab-0001.service"
     assert served.ask() == "Paris"
 
 
@@ -156,11 +155,10 @@ def test_an_engine_that_dies_while_the_supervisor_is_dead_in_promote_is_not_prom
     client = served.start_deploy(12)
     wait_for(lambda: served.began("promote", DEPLOY), 30, "the promotion begins")
     served.on("systemctl", "kill", "-s", "KILL", "ddops-supervisor@lab.service", check=False)
-    if served.outcome(DEPLOY) is None:
-        served.on("systemctl", "kill", "-s", "KILL", "lab-0002.service")
-        assert client.wait(60) == 3
-        assert served.ask() == "Paris"
-        assert served.pointer("known-good") == 1
-        assert served.boots() == "lab-0001.service"
-    else:
-        assert client.wait(60) == 0
+    if served.outcome(DEPLOY) is not None:
+        pytest.skip("the promotion was over before the supervisor could be killed")
+    served.on("systemctl", "kill", "-s", "KILL", "lab-0002.service")
+    assert client.wait(60) == 3
+    assert served.ask() == "Paris"
+    assert served.pointer("known-good") == 1
+    assert served.boots() == "lab-0001.service"

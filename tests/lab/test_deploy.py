@@ -72,13 +72,26 @@ def test_a_fault_line_kills_the_trial_and_known_good_is_started_once(served: Ser
     assert served.ask() == "Paris"
 
 
-def test_a_wrong_engine_never_passes(served: ServiceHost) -> None:
-    served.script(w13={"wrong": True})
-    ran = served.deploy(12)
+@pytest.mark.parametrize(
+    ("script", "gate", "opened"),
+    [
+        ({"wrong": True}, "smoke", False),
+        ({"wrong_tokens": True}, "lossless", False),
+        ({"collapsed": True}, "acceptance", False),
+        ({"wrong_after": 40}, "soak", True),
+    ],
+)
+def test_each_gate_stops_what_the_ones_before_let_through(
+    served: ServiceHost, script: dict[str, Any], gate: str, opened: bool
+) -> None:
+    served.script(w13=script)
+    ran = served.ddops("deploy", "lab", "--budget", "12", "--soak", "40s")
 
-    assert ran.code == 3
+    assert ran.code == 3, ran
+    assert [step["step"] for step in ran.document["steps"] if not step["ok"]] == [gate]
     assert ran.document["reason"]["code"] == "gate-failed"
-    assert not served.began("open", DEPLOY)
+    assert served.began("open", DEPLOY) is opened
+    assert served.pointer("known-good") == 1
     assert served.ask() == "Paris"
 
 

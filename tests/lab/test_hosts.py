@@ -287,7 +287,7 @@ def test_the_command_line(lab: Lab, booted: str) -> None:
     }
 
     def ddops_lab(*args: str) -> subprocess.CompletedProcess[str]:
-        argv = [sys.executable, "-m", "ddops.cli.lab", *args]
+        argv = [sys.executable, "-m", "ddops", "lab", *args]
         return subprocess.run(argv, capture_output=True, text=True, env=env)
 
     listed = json.loads(ddops_lab("list", "--json").stdout)

@@ -90,3 +90,21 @@ def test_the_agent_is_reproducible_and_runs_alone(tmp_path: Path) -> None:
         ["/usr/bin/python3", "-I", "-S", str(path), "serve"], input=request, capture_output=True, check=True
     )
     assert json.loads(done.stdout)["event"] == "result"
+
+
+@pytest.mark.parametrize(("graphs", "flag"), [(True, False), (False, True)])
+def test_graphs_reach_the_engine(graphs: bool, flag: bool) -> None:
+    lab = profile.load("lab")
+    able = lab.model_copy(update={"graphs": lab.graphs.model_copy(update={"refused_because": None})})
+    words = render.command(able, SITE, "lab", Options(8, graphs), 3)
+    assert ("--disable-cuda-graph" in words) is flag
+
+
+@pytest.mark.parametrize("name", ["python3.9", "python3.10"])
+def test_the_agent_runs_on_the_oldest_python_of_a_host(name: str, tmp_path: Path) -> None:
+    found = shutil.which(name)
+    if not found or subprocess.run([found, "-c", ""], capture_output=True, check=False).returncode:
+        pytest.skip(f"{name} is not on this machine")
+    path = tmp_path / "agent.pyz"
+    path.write_bytes(resources.agent())
+    subprocess.run([found, "-IS", str(path), "serve"], stdin=subprocess.DEVNULL, check=True)

@@ -7,6 +7,9 @@ width (``{"9": {...}}``, or ``"plain"`` where it does not speculate):
     lines_s       a line of progress so often during the load; 0: none
     read_s        reads a few MiB of a file so often during the load; 0: never
     wrong         answers wrongly
+    wrong_tokens  generates other tokens, though its answers to questions are right
+    collapsed     every verify step yields one token
+    wrong_after   answers questions wrongly after so many answers
     fault_after   prints the illegal access after so many answers, and goes on like a hung process
     exit_after    ends with code 1 after so many answers
     stubborn      ignores SIGTERM
@@ -71,11 +74,15 @@ class Engine(BaseHTTPRequestHandler):
         say("INFO: POST /v1/chat/completions HTTP/1.1 200 OK")
         prompt = body["messages"][-1]["content"]
         answer = next((a for word, a in ANSWERS.items() if word in prompt), "I do not know.")
-        answer = "!!!!" if self.server.script.get("wrong") else answer
+        late = self.server.answers > self.server.script.get("wrong_after", 1e9)
+        answer = "!!!!" if late or self.says("wrong") else answer
         if not body.get("stream"):
             self.reply({"choices": [{"message": {"content": answer}}]})
         else:
             self.events({"choices": [{"delta": {"content": part}}]} for part in answer)
+
+    def says(self, *names):
+        return any(self.server.script.get(name) for name in names)
 
     def generate(self, body):
         ids = body.get("input_ids") or tokens_of(body["text"])
@@ -83,7 +90,7 @@ class Engine(BaseHTTPRequestHandler):
         for _ in range(body["sampling_params"]["max_new_tokens"]):
             token = next_token(row)
             best = [[-0.1 - i, (token + i) % 500, None] for i in range(TOP)]
-            out.append((token + 137) % 500 if self.server.script.get("wrong") else token)
+            out.append((token + 137) % 500 if self.says("wrong", "wrong_tokens") else token)
             row.append(out[-1])
             top.append(best)
         say(
@@ -92,7 +99,7 @@ class Engine(BaseHTTPRequestHandler):
         if not body.get("stream"):
             self.reply({"text": "ok", "output_ids": out, "meta_info": self.meta(ids, out, top, len(out))})
         else:
-            step = 1 if self.server.script.get("wrong") else 2
+            step = 1 if self.says("wrong", "collapsed") else 2
             parts = [1, *range(1 + step, len(out), step), len(out)]
             self.events({"text": "ok", "meta_info": self.meta(ids, out, top, n, len(parts) - 1)} for n in parts)
 
