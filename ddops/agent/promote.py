@@ -22,16 +22,7 @@ def promote(layout: Layout, release: Release, before: Release | None) -> dict[st
     the new one does. Raises AgentError where systemd did not take the release over as it runs.
     """
     was = systemd.show(release.unit)
-    if not release.adopted:
-        systemd.install(release.unit, (release.directory / release.unit).read_bytes())
-        wants = UNITS / f"{release.unit}.wants"
-        wants.mkdir(exist_ok=True)
-        durable.link(wants / layout.front_socket, str(UNITS / layout.front_socket))
-        durable.sync_directory(UNITS)
-    if release.front:
-        front.install(layout, release)
-        front.keep_open_to(layout, release)
-    systemd.make_boot(layout, release.unit)
+    make_boot(layout, release)
     releases.point(layout.known_good, release)
     releases.point(layout.live, release)
     durable.write_json(release.directory / "promoted.json", {"release": release.number})
@@ -53,6 +44,20 @@ def promote(layout: Layout, release: Release, before: Release | None) -> dict[st
     except (OSError, AgentError) as error:
         pruned = f"failed: {error}"  # an old release that cannot be removed is no reason to leave a good one
     return {"boots": release.unit, "pruned": pruned}
+
+
+def make_boot(layout: Layout, release: Release) -> None:
+    """Makes a release the one that the next boot starts, with its front. Repeatable."""
+    if not release.adopted:
+        systemd.install(release.unit, (release.directory / release.unit).read_bytes())
+        wants = UNITS / f"{release.unit}.wants"
+        wants.mkdir(exist_ok=True)
+        durable.link(wants / layout.front_socket, str(UNITS / layout.front_socket))
+        durable.sync_directory(UNITS)
+    if release.front:
+        front.install(layout, release)
+        front.keep_open_to(layout, release)
+    systemd.make_boot(layout, release.unit)
 
 
 def forget_unit(release: Release) -> None:

@@ -9,7 +9,7 @@ from .errors import AgentError, GateFailed, Refused, ServiceDown
 from .gates.smoke import smoke
 from .layout import UNITS, Layout
 from .operation import Operation
-from .promote import forget_unit, promote
+from .promote import forget_unit, make_boot, promote
 from .releases import Release
 
 
@@ -53,6 +53,8 @@ def restore(op: Operation, trial: Release | None, way_back: Release | None) -> d
         if not op.log.begun("stop") and (found := _reopen(op, way_back)):
             return found
         front.close(op.layout, front.public_port(trial, way_back), 0)
+        if systemd.boots(op.layout) != way_back.unit:
+            make_boot(op.layout, way_back)  # a promotion failed half-way; the load of known-good may be long
         if trial:
             _end_trial(op, trial)
         service.end_strays(op, way_back)
