@@ -158,7 +158,9 @@ def test_an_engine_that_dies_while_the_supervisor_is_dead_in_promote_is_not_prom
     if served.outcome(DEPLOY) is not None:
         pytest.skip("the promotion was over before the supervisor could be killed")
     served.on("systemctl", "kill", "-s", "KILL", "lab-0002.service")
-    assert client.wait(60) == 3
+    code, document = served.finish(client)
+    told = [document["outcome"], document["reason"], document.get("rollback"), document["host"], document["steps"]]
+    assert code == 3, told
     assert served.ask() == "Paris"
     assert served.pointer("known-good") == 1
     assert served.boots() == "lab-0001.service"
