@@ -35,7 +35,7 @@ lab: $(VENV)/ready-dev
 
 $(VENV)/ready: pyproject.toml
 	$(PYTHON) -c 'import ensurepip' 2>/dev/null || (apt-get update -q && apt-get install -y -q python3-venv)
-	$(PYTHON) -m venv $(VENV)
+	$(PYTHON) -m venv --clear $(VENV)
 	$(VENV)/bin/pip install -q -e .
 	touch $@
 

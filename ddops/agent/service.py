@@ -144,10 +144,9 @@ def take_down(op: Operation, release: Release, *, at_once: bool) -> dict[str, An
     return {"killed": killed}
 
 
-def end_strays(op: Operation, keep: Release) -> list[str]:
+def end_strays(op: Operation, keep: Release) -> None:
     """Ends every release of the service that runs and is not the one to keep, also those whose files are damaged."""
     output = systemd.systemctl("list-units", "--all", "--plain", "--no-legend", f"{op.layout.name}-[0-9]*.service")
-    ended = []
     for name in (line.split()[0] for line in output.splitlines() if line.strip()):
         unit = systemd.show(name)
         if name == keep.unit or not unit.running:
@@ -158,8 +157,6 @@ def end_strays(op: Operation, keep: Release) -> list[str]:
             who = ", ".join(processes.describe(p) for p in sorted(alive))
             raise ServiceDown(f"{name} is not gone: {who}", "nothing is started beside it", "end it by hand")
         systemd.unlink_trial(name)
-        ended.append(name)
-    return ended
 
 
 def _left(unit: systemd.Unit, release: Release) -> str:
