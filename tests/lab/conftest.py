@@ -12,6 +12,9 @@
 `served`         the same, after a deploy of budget 8: release 1 is known-good, behind the front.
 `real`           a host on which the real SGLang serves on the CPU, started by hand; one for a module.
 
+Each pytest process has networks of its own, counted from 10.213.$DDOPS_TEST_NET.0/24 (78), so test runs
+and the workers of one run (pytest-xdist) stand beside each other.
+
 All skip where the user is not root. The root file system comes from the shared cache
 (DDOPS_LAB_CACHE) and is built there when it is missing.
 """
@@ -36,6 +39,12 @@ from .service_host import ServiceHost, environment, wait_for
 Until = Callable[[Callable[[], bool], float], None]
 
 
+def _net(offset: int) -> str:
+    """Returns the network of this process's lab 0 or 1."""
+    worker = int(os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw"))
+    return f"10.213.{int(os.environ.get('DDOPS_TEST_NET', '78')) + 2 * worker + offset}"
+
+
 def _lab(factory: pytest.TempPathFactory, net: str) -> Iterator[Lab]:
     if os.geteuid():
         pytest.skip("lab hosts need root: they are systemd-nspawn containers")
@@ -50,13 +59,13 @@ def _lab(factory: pytest.TempPathFactory, net: str) -> Iterator[Lab]:
 @pytest.fixture(scope="session")
 def lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
     """The session's lab; it has no hosts until a test asks for one."""
-    yield from _lab(tmp_path_factory, "10.213.78")
+    yield from _lab(tmp_path_factory, _net(0))
 
 
 @pytest.fixture
 def other_lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
     """A lab for one test."""
-    yield from _lab(tmp_path_factory, "10.213.79")
+    yield from _lab(tmp_path_factory, _net(1))
 
 
 @pytest.fixture

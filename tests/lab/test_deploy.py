@@ -78,7 +78,7 @@ def test_a_fault_line_kills_the_trial_and_known_good_is_started_once(served: Ser
         ({"wrong": True}, "smoke", False),
         ({"wrong_tokens": True}, "lossless", False),
         ({"collapsed": True}, "acceptance", False),
-        ({"wrong_after": 40}, "soak", True),
+        ({"wrong_after": 20}, "soak", True),  # smoke asks 16
     ],
 )
 def test_each_gate_stops_what_the_ones_before_let_through(

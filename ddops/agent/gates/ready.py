@@ -12,6 +12,7 @@ from ..releases import Release
 from ..watch import EngineWatch
 
 _LAG_S = 5.0  # the engine answers before its line has come through the journal
+_DECODE_LAG_S = 0.05  # as long as a decode line usually is under way
 
 
 def serving(release: Release, engine: Engine, invocation: str, timeout: float) -> dict[str, Any]:
@@ -75,6 +76,7 @@ def _graphs(engine: Engine, watch: EngineWatch, want: bool, timeout: float) -> s
         if time.monotonic() > end:
             raise GateFailed("no decode line says whether CUDA graphs run", "the journal of this invocation holds none")
         _generate(engine, timeout)
+        time.sleep(_DECODE_LAG_S)
     if ("True" in said) != want:
         asked = "asked for" if want else "switched off"
         raise GateFailed(f"CUDA graphs were {asked}, the decode lines say {said[-1]}", "a silent fallback is a fault")

@@ -9,7 +9,7 @@ width (``{"9": {...}}``, or ``"plain"`` where it does not speculate):
     wrong         answers wrongly
     wrong_tokens  generates other tokens, though its answers to questions are right
     collapsed     every verify step yields one token
-    wrong_after   answers questions wrongly after so many answers
+    wrong_after   answers questions wrongly after so many questions
     fault_after   prints the illegal access after so many answers, and goes on like a hung process
     exit_after    ends with code 1 after so many answers
     stubborn      ignores SIGTERM
@@ -74,7 +74,9 @@ class Engine(BaseHTTPRequestHandler):
         say("INFO: POST /v1/chat/completions HTTP/1.1 200 OK")
         prompt = body["messages"][-1]["content"]
         answer = next((a for word, a in ANSWERS.items() if word in prompt), "I do not know.")
-        late = self.server.answers > self.server.script.get("wrong_after", 1e9)
+        with self.server.mutex:
+            self.server.questions += 1
+            late = self.server.questions > self.server.script.get("wrong_after", 1e9)
         answer = "!!!!" if late or self.says("wrong") else answer
         if not body.get("stream"):
             self.reply({"choices": [{"message": {"content": answer}}]})
@@ -138,7 +140,8 @@ class Server(ThreadingHTTPServer):
     request_queue_size = 128
 
     def __init__(self, address, info, script):
-        self.ready, self.info, self.script, self.answers = False, info, script, 0
+        self.ready, self.info, self.script = False, info, script
+        self.answers = self.questions = 0
         self.speculates = bool(info["speculative_algorithm"])
         self.mutex = threading.Lock()
         super().__init__(address, Engine)
