@@ -16,16 +16,15 @@ def run(
 ) -> dict[str, Any]:
     """Makes the running unit release 0 of the service; returns the outcome that the host has stored."""
     agent.ask("install", unit=render.supervisor_unit())
-    filed = agent.ask(
-        "file",
-        request={
-            "kind": "adopt",
-            "unit": unit if "." in unit else f"{unit}.service",
-            "port": port,
-            "spec": render.spec(profile, site, agent.service),
-            "by": render.requester(),
-        },
-    )
+    request = {
+        "kind": "adopt",
+        "unit": unit if "." in unit else f"{unit}.service",
+        "port": port,
+        "spec": render.spec(profile, site, agent.service),
+        "by": render.requester(),
+    }
+    with following.filing(agent):
+        filed = agent.ask("file", request=request)
     report({"event": "filed", "operation": filed["operation"]})
     outcome, _ = following.follow(agent, connect, filed["operation"], report)
     return outcome

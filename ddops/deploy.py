@@ -137,19 +137,18 @@ def run(agent: Agent, connect: Connect, made: Plan, report: Report) -> dict[str,
         manifest=made.rendered.manifest.decode(),
         files=len(made.rendered.files),
     )
-    filed = agent.ask(
-        "file",
-        request={
-            "kind": "deploy",
-            "release": made.rendered.number,
-            "soak_s": made.soak_s,
-            "confirm_s": made.confirm_s,
-            "first": made.first,
-            "force": made.force,
-            "drill_anyway": made.drill_on_production,
-            "by": render.requester(),
-        },
-    )
+    request = {
+        "kind": "deploy",
+        "release": made.rendered.number,
+        "soak_s": made.soak_s,
+        "confirm_s": made.confirm_s,
+        "first": made.first,
+        "force": made.force,
+        "drill_anyway": made.drill_on_production,
+        "by": render.requester(),
+    }
+    with following.filing(agent):
+        filed = agent.ask("file", request=request)
     report({"event": "filed", "operation": filed["operation"]})
     outcome, _ = following.follow(agent, connect, filed["operation"], report)
     return outcome

@@ -4,7 +4,8 @@ DdopsError            1   something unexpected
 ├── UsageError        2   the command line, the profile or the site file is wrong
 ├── Refused           5   refused, nothing changed
 ├── Unreachable       6   the host cannot be reached, or was lost
-└── Locked            7   another operation is under way
+├── Locked            7   another operation is under way
+└── Interrupted     130   Ctrl-C, and what goes on without the client
 """
 
 from __future__ import annotations
@@ -36,6 +37,10 @@ class Unreachable(DdopsError):
 
 class Locked(DdopsError):
     exit_code = ExitCode.LOCKED
+
+
+class Interrupted(DdopsError):
+    exit_code = ExitCode.INTERRUPTED
 
 
 def from_agent(record: dict[str, str]) -> DdopsError:

@@ -14,7 +14,8 @@ def run(agent: Agent, connect: Connect, to: int | None, report: Report, *, wait:
 
     Returns the outcome that the host has stored or, without ``wait``, the operation's number alone.
     """
-    asked: dict[str, Any] = agent.ask("rollback", to=to, by=render.requester())
+    with following.filing(agent):
+        asked: dict[str, Any] = agent.ask("rollback", to=to, by=render.requester())
     report({"event": "filed", **asked})
     if not wait:
         return asked

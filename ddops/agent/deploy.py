@@ -7,20 +7,16 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
-from . import baseline, durable, front, preflight, releases, restore, service, systemd
-from .engine import Engine
+from . import baseline, durable, front, preflight, releases, restore, service, soak, systemd
 from .errors import AgentError, Cancelled, EngineFault, GateFailed, ServiceDown
 from .gates.acceptance import acceptance
 from .gates.lossless import lossless
 from .gates.ready import ready
-from .gates.smoke import ask, smoke
+from .gates.smoke import smoke
 from .operation import Operation
 from .promote import promote
 from .releases import Release
 from .watch import EngineWatch
-
-CANARY_EVERY_S = 2.0
-QUIET_JOURNAL_S = 10.0
 
 
 def run(op: Operation) -> dict[str, Any]:
@@ -34,7 +30,7 @@ def run(op: Operation) -> dict[str, Any]:
         _attempt(op, trial, way_back, verdicts)
     except Exception as error:  # noqa: BLE001 - whatever it is, the host must not stay on a trial
         failure = error if isinstance(error, AgentError) else AgentError("an internal error", repr(error))
-        if not op.log.begun("drain"):
+        if not op.log.begun("drain") and not isinstance(failure, Cancelled):  # a rollback is owed a right answer
             return _outcome("refused", failure, trial, way_back, verdicts)
         try:
             restore.restore(op, trial, way_back)
@@ -98,7 +94,7 @@ def _attempt(op: Operation, trial: Release, way_back: Release | None, verdicts: 
     _judge(op, trial, watch, known, verdicts)
     with log.step("open"):
         front.open_to(layout, trial, trial=True)
-    _soak(op, trial, watch)
+    soak.run(op, trial, watch, known)
     _confirm(op)
     _promote(op, trial, way_back)
 
@@ -162,42 +158,18 @@ def _judge(
         gate("acceptance", lambda: acceptance(engine, accepted, gates["acceptance"], left()))
 
 
-def _soak(op: Operation, trial: Release, watch: EngineWatch) -> None:
-    """Lets users in and keeps asking: a fault in the journal or a wrong answer rolls back.
-
-    An engine that is asked writes lines; a journal without new ones proves nothing and does not pass.
-    """
-    engine, questions = service.engine_of(trial), trial.gates["smoke"]["questions"]
-    seconds = float(op.request["soak_s"])
-    with op.log.step("soak") as found:
-        end = time.monotonic() + seconds
-        asked, next_at, lines = 0, 0.0, watch.lines
-        while (moment := time.monotonic()) < end:
-            op.check()
-            if moment >= next_at:
-                question = questions[asked % len(questions)]
-                op.rather_its_fault(partial(_canary, op, engine, question, trial))
-                asked, next_at = asked + 1, moment + CANARY_EVERY_S
-            time.sleep(min(0.05, max(0.0, end - moment)))
-        if seconds >= QUIET_JOURNAL_S and watch.lines == lines:
-            raise GateFailed("the journal of this invocation fell silent in the soak", f"{asked} answers, no new line")
-        op.check()
-        found.update(asked=asked, lines=watch.lines - lines)
-
-
-def _canary(op: Operation, engine: Engine, question: dict[str, Any], trial: Release) -> None:
-    tokens = trial.gates["smoke"]["max_tokens"]
-    ask(engine, question, tokens, trial.deadlines["answer"], stream=False)
-    op.progress("soak", f"right answer to {question['prompt']!r}")
-
-
 def _confirm(op: Operation) -> None:
     """Waits for ``ddops confirm`` where the deploy asked for that; without it the host rolls back."""
     seconds = op.request.get("confirm_s")
     if not seconds or op.log.done("confirm"):
         return
     with op.log.step("confirm") as found:
-        found["by"] = op.until(partial(_confirmed, op), float(seconds), "nobody confirmed the release")
+        began = op.log.last("confirm-until")  # a supervisor that starts anew does not prolong it
+        until = began["monotonic"] if began else time.monotonic() + float(seconds)
+        if not began:
+            op.log.write("confirm-until", monotonic=until)
+        left = round(until - time.monotonic(), 1)
+        found["by"] = op.until(partial(_confirmed, op), left, "nobody confirmed the release")
 
 
 def _confirmed(op: Operation) -> str:

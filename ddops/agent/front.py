@@ -43,6 +43,10 @@ def open_to(layout: Layout, release: Release, *, trial: bool) -> None:
         durable.write(layout.front_target_of_trial, target.encode(), mode=0o644)
     else:
         keep_open_to(layout, release)
+    if who := _strangers(layout, port):
+        raise GateFailed(
+            f"the front cannot open: port {port} is taken", f"it is held by {who}", "end that, then: ddops rollback"
+        )
     durable.remove(layout.front_closed)
     # systemd does not start a socket whose service runs already
     systemd.systemctl("stop", layout.front_socket, layout.front_service, check=False)
@@ -87,6 +91,19 @@ def close(layout: Layout, port: int | None, drain_s: float) -> dict[str, object]
     if port is None or not (UNITS / layout.front_socket).exists():
         return {"front": "none"}
     systemd.systemctl("stop", layout.front_socket, check=False)
+    graceful = not _strangers(layout, port) and _close_listener(port)
+    end = time.monotonic() + (drain_s if graceful else 0)
+    while (left := processes.connections(port)) and time.monotonic() < end:
+        time.sleep(0.05)
+    systemd.systemctl("stop", layout.front_service, check=False)
+    if accepts(port):
+        who = _strangers(layout, port) or "nobody that is visible"
+        raise SystemdError(f"port {port} still accepts connections after the front was closed", f"held by {who}")
+    return {"front": "closed", "graceful": graceful, "streams_cut": left}
+
+
+def _close_listener(port: int) -> bool:
+    """Has the kernel close the port's listening socket; says whether it did, not every kernel can."""
     killed = subprocess.run(
         ["ss", "-K", "-ltnH", f"sport = :{port}"],
         stdin=subprocess.DEVNULL,
@@ -94,16 +111,14 @@ def close(layout: Layout, port: int | None, drain_s: float) -> dict[str, object]
         timeout=10,
         check=False,
     )
-    graceful = killed.returncode == 0 and not accepts(port)
-    end = time.monotonic() + (drain_s if graceful else 0)
-    while (left := processes.connections(port)) and time.monotonic() < end:
-        time.sleep(0.05)
-    systemd.systemctl("stop", layout.front_service, check=False)
-    if accepts(port):
-        owners = processes.holders(processes.listener(port) or set())
-        who = ", ".join(processes.describe(p) for p in sorted(owners)) or "nobody that is visible"
-        raise SystemdError(f"port {port} still accepts connections after the front was closed", f"held by {who}")
-    return {"front": "closed", "graceful": graceful, "streams_cut": left}
+    return killed.returncode == 0 and not accepts(port)
+
+
+def _strangers(layout: Layout, port: int) -> str:
+    """Returns who listens on the public port and is not the front, '' where nobody does."""
+    own = {1, *processes.pids(systemd.show(layout.front_service).cgroup)}
+    others = processes.holders(processes.listener(port) or set()) - own
+    return ", ".join(processes.describe(p) for p in sorted(others))
 
 
 def accepts(port: int) -> bool:
@@ -115,8 +130,11 @@ def accepts(port: int) -> bool:
         return False
 
 
-def state(release: Release | None) -> str:
-    """Returns open, closed, or none (the release owns the public port itself)."""
+def state(layout: Layout, release: Release | None) -> str:
+    """Returns open, closed, taken by whom, or none (the release owns the public port itself)."""
     if release is None or not release.front:
         return "none"
-    return "open" if accepts(int(release.front["port"])) else "closed"
+    port = int(release.front["port"])
+    if who := _strangers(layout, port):
+        return f"port {port} is taken by {who}"
+    return "open" if accepts(port) else "closed"

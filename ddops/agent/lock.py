@@ -7,7 +7,7 @@ import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from . import durable, steplog
+from . import durable, steplog, systemd
 from .errors import Locked
 from .layout import Layout
 
@@ -21,17 +21,26 @@ def held(layout: Layout) -> Iterator[None]:
         try:
             fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            raise locked_by(layout) from None
+            raise locked_by(layout, held=True) from None
         yield
     finally:
         os.close(fd)
 
 
-def locked_by(layout: Layout) -> Locked:
-    """Returns the refusal that names who has the service in hand, since when, and why."""
+def locked_by(layout: Layout, *, held: bool = False) -> Locked:
+    """Returns the refusal that names who has the service in hand, since when, and why.
+
+    An operation that nobody holds, and that no supervisor will take up, was left half done.
+    """
     request = steplog.under_way(layout)
     if request is None:
         return Locked(f"{layout.name} is locked", "an operation is just beginning or ending", "try again")
+    if not held and systemd.show(layout.supervisor).active in ("inactive", "failed"):
+        return Locked(
+            f"operation {request['operation']} was left half done: the supervisor of {layout.name} does not run",
+            f"{request['kind']} by {request['by']} since {request['time']}, at step {steplog.at_step(layout, request)}",
+            f"ddops rollback ends it; systemctl start {layout.supervisor} on the host goes on with it",
+        )
     return Locked(
         f"{layout.name} is locked by {request['by']} since {request['time']}",
         f"operation {request['operation']}: {request['kind']}",

@@ -64,7 +64,6 @@ def rollback(layout: Layout, to: int | None, by: str) -> dict[str, Any]:
     process of its own carries it out.
     """
     current = steplog.under_way(layout)
-    alive = _supervisor_alive(layout)
     if current and current["kind"] == "deploy":
         if to is not None:
             known = durable.read_json(layout.known_good) or {}
@@ -77,9 +76,10 @@ def rollback(layout: Layout, to: int | None, by: str) -> dict[str, Any]:
         durable.make_directory(layout.run, 0o711)
         durable.write_json(layout.cancel, {"operation": current["operation"], "by": by})
         supervisor.ring(layout)
-        if not alive:
+        if not _supervisor_alive(layout):
             _operate_detached(layout)
         return {"operation": current["operation"], "ended": "trial"}
+    alive = _supervisor_alive(layout)
     operation = file(layout, {"kind": "rollback", "to": to, "by": by})
     if not alive:
         _operate_detached(layout)

@@ -11,6 +11,7 @@ from .layout import UNITS, Layout
 from .operation import Operation
 from .promote import forget_unit, make_boot, promote
 from .releases import Release
+from .systemd import SystemdError
 
 
 def prove(release: Release) -> dict[str, Any]:
@@ -52,7 +53,7 @@ def restore(op: Operation, trial: Release | None, way_back: Release | None) -> d
             raise ServiceDown("there is no way back", "this was the first release: --first was given")
         if not op.log.begun("stop") and (found := _reopen(op, way_back)):
             return found
-        front.close(op.layout, front.public_port(trial, way_back), 0)
+        _close_front(op, front.public_port(trial, way_back))
         if systemd.boots(op.layout) != way_back.unit:
             make_boot(op.layout, way_back)  # a promotion failed half-way; the load of known-good may be long
         if trial:
@@ -74,6 +75,14 @@ def restore(op: Operation, trial: Release | None, way_back: Release | None) -> d
         ) from error
     op.unwatch()
     return found
+
+
+def _close_front(op: Operation, port: int | None) -> None:
+    """Closes the front; where somebody else holds the port, known-good is brought back all the same."""
+    try:
+        front.close(op.layout, port, 0)
+    except SystemdError as error:
+        op.log.write("warning", what=f"{error.what}: {error.why}")
 
 
 def is_known_good(layout: Layout, release: Release) -> bool:

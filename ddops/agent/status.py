@@ -44,10 +44,10 @@ def status(of: Layout, timeout: float = 30.0) -> dict[str, Any]:
         found[name] = release.summary() if release else None
         if name == "live" and release:
             found["engine"] = _engine(release, timeout)
-            found["front"] = front.state(release)
+            found["front"] = front.state(of, release)
     engine = found.get("engine") or {}
     good = found["known_good"] and found["live"] and found["known_good"].get("release") == found["live"].get("release")
-    found["healthy"] = bool(good and engine.get("answers") and found.get("front") != "closed")
+    found["healthy"] = bool(good and engine.get("answers") and found.get("front") in ("open", "none"))
     return found
 
 

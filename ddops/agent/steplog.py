@@ -190,6 +190,12 @@ def under_way(layout: Layout) -> dict[str, Any] | None:
         return {**asked, "operation": newest, "time": now(), "boot_id": boot_id()}
 
 
+def at_step(layout: Layout, request: dict[str, Any]) -> str:
+    """Returns the last step that an operation has begun, "none" before the first."""
+    begun = [e["step"] for e in read(steps_file(layout, request["operation"])) if e["event"] == "step"]
+    return str(begun[-1]) if begun else "none"
+
+
 def _numbers(layout: Layout) -> list[int]:
     if not layout.operations.is_dir():
         return []

@@ -57,6 +57,8 @@ def operate(
     op = Operation(layout, request, tell)
     began = time.monotonic()
     op.log.write("taken-up", kind=request["kind"], pid=os.getpid(), rebooted=request["rebooted"])
+    if cancel := _read_cancel(layout, op.log.operation):
+        op.cancel(cancel)
     result: dict[str, Any] = {}
     worker = threading.Thread(target=lambda: result.update(_run(op)), name=request["kind"])
     worker.start()
@@ -139,7 +141,7 @@ def _read_back(layout: Layout) -> dict[str, Any]:
         if name == "live" and release:
             unit = systemd.show(release.unit)
             found.update(unit=unit.name, active=unit.active, main_pid=unit.main_pid)
-            found["front"] = front.state(release)
+            found["front"] = front.state(layout, release)
     found["boots"] = systemd.boots(layout)
     return found
 

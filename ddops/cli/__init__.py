@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import sys
 
 from .. import __version__
@@ -12,6 +13,17 @@ def main() -> None:
     if sys.argv[1:] in (["--version"], ["-V"]):
         sys.stdout.write(f"ddops {__version__}\n")
         return
-    from .app import run
+    signal.signal(signal.SIGINT, _interrupt)
+    try:
+        from .app import run
+    except KeyboardInterrupt:
+        sys.exit(130)
+    code = run(sys.argv[1:])
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+    sys.exit(code)
 
-    sys.exit(run(sys.argv[1:]))
+
+def _interrupt(*_: object) -> None:
+    """Interrupts once; a second Ctrl-C must not cut off what the first one has to tell."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    raise KeyboardInterrupt

@@ -43,8 +43,10 @@ def run(arguments: list[str]) -> int:
     except Exception as error:  # noqa: BLE001 - the last place: nothing may end in a traceback on the screen
         return _usage(error) or _unexpected(error, as_json=as_json)
     if result == ExitCode.INTERRUPTED:  # typer's own way to say so, too
-        why = "an operation that the host has in its hands goes on there"
-        return output.error("interrupted", why, "ddops status", ExitCode.INTERRUPTED, as_json=as_json)
+        at_lab = arguments[:1] == ["lab"]
+        why = "a lab host may be half made" if at_lab else "nothing was changed at a host"
+        hint = "ddops lab list" if at_lab else ""
+        return output.error("interrupted", why, hint, ExitCode.INTERRUPTED, as_json=as_json)
     return int(result or 0)
 
 

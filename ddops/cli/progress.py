@@ -122,7 +122,7 @@ def _found(event: dict[str, Any]) -> str:
     if "streams_cut" in event:
         return f"{event['streams_cut']} streams cut" if event["streams_cut"] else ""
     if event["step"] == "soak":
-        return f"{event['asked']} right answers"
+        return f"{event['rounds']} rounds of right answers"
     return ""
 
 

@@ -15,6 +15,7 @@ from typing import Any
 
 import httpx
 
+from ddops.lab import inside
 from ddops.lab.lab import Lab
 
 PUBLIC = 8000
@@ -84,6 +85,22 @@ class ServiceHost:
         )
         self.clients.append(client)
         return client
+
+    def at_moment(self, signal_name: str, delay_ms: float, *moment: str) -> subprocess.Popen[str]:
+        """Has the host signal its supervisor at an exact moment (stub/moment.py tells which there are)."""
+        script = (Path(__file__).parent / "stub/moment.py").read_text()
+        command = ("python3", "-c", script, signal_name, str(delay_ms), *moment)
+        watcher = subprocess.Popen(
+            inside.exec_command(self.lab.host(self.name), *command), stdout=subprocess.PIPE, text=True
+        )
+        self.clients.append(watcher)
+        assert watcher.stdout
+        assert watcher.stdout.readline() == "ready\n"
+        return watcher
+
+    def at_step(self, signal_name: str, operation: int, step: str) -> subprocess.Popen[str]:
+        """Has the host signal its supervisor at the beginning of a step."""
+        return self.at_moment(signal_name, 0, "step", f"{STATE}/operations/{operation:06d}.jsonl", step)
 
     @staticmethod
     def finish(client: subprocess.Popen[str], seconds: float = 90) -> tuple[int, dict[str, Any]]:
@@ -161,6 +178,19 @@ class ServiceHost:
     def outcome(self, operation: int) -> dict[str, Any] | None:
         text = self.file(f"{STATE}/operations/{operation:06d}.json")
         return json.loads(text) if text else None
+
+    def assert_whole(self, release: int) -> None:
+        """Asserts that this release alone serves, boots and is known-good, and that nothing of another is left."""
+        unit = f"lab-{release:04d}.service"
+        assert self.ask() == "Paris"
+        assert self.pointer("known-good") == self.pointer("live") == release
+        assert self.boots() == unit
+        running = self.on("systemctl", "list-units", "--state=active", "--plain", "--no-legend", "lab-[0-9]*.service")
+        assert [line.split()[0] for line in running.splitlines()] == [unit]
+        left = self.on("find", "/etc/systemd/system", "/run/systemd/system", "-name", "lab-[0-9]*.service")
+        assert left.split() == [f"/etc/systemd/system/{unit}"]
+        assert self.file("/run/ddops/lab/front-target") is None
+        assert self.ddops("status").code == 0
 
     # ---- the public port, as a user
 

@@ -77,15 +77,19 @@ def test_a_failure_before_the_stop_leaves_known_good_as_it_runs(served: ServiceH
 
 
 def test_a_rollback_before_the_stop_starts_no_trial(served: ServiceHost) -> None:
+    pid = served.main_pid("lab-0001.service")
+    held = served.at_step("STOP", DEPLOY, "preflight")
     client = served.start_deploy(12)
-    wait_for(lambda: any(e["event"] == "taken-up" for e in served.steps(DEPLOY)), 20, "the deploy begins")
-    ran = served.ddops("rollback")
-    assert client.wait(30) in (3, 5)
-    assert ran.code in (0, 5)
-    stopped = served.began("stop", DEPLOY)
-    assert served.starts("lab-0002.service") == 0 or stopped, "the trial was started before known-good was stopped"
-    assert served.boots() == "lab-0001.service"
-    assert served.ask() == "Paris"
+    assert held.wait(20) == 0
+    rollback = served.start("rollback")
+    wait_for(lambda: served.file("/run/ddops/lab/cancel"), 20, "the rollback is asked for")
+    served.on("systemctl", "kill", "-s", "CONT", "ddops-supervisor@lab.service")
+
+    assert served.finish(client)[0] in (3, 5)
+    assert served.finish(rollback)[0] == 0
+    assert served.starts("lab-0002.service") == 0
+    assert served.main_pid("lab-0001.service") == pid
+    served.assert_whole(1)
 
 
 def test_a_reboot_in_the_soak_ends_on_known_good(served: ServiceHost) -> None:

@@ -10,17 +10,25 @@ width (``{"9": {...}}``, or ``"plain"`` where it does not speculate):
     wrong_tokens  generates other tokens, though its answers to questions are right
     collapsed     every verify step yields one token
     wrong_after   answers questions wrongly after so many questions
+    wrong_late    corrupts answers and tokens after so many verify steps ...
+    wrong_crowd   ... while so many requests run at once, at least (both, where both are given)
     fault_after   prints the illegal access after so many answers, and goes on like a hung process
+    moment        a FIFO into which it writes a byte once that line is written
+    log_requests  prints each request as SGLang's --log-requests does
+
+Whoever asks for "a letter every 0.5 s" gets a streamed answer at that pace.
     exit_after    ends with code 1 after so many answers
     stubborn      ignores SIGTERM
     mute_overlay  does not report the overlay
 """
 
 import argparse
+import contextlib
 import hashlib
 import json
 import os
 import pathlib
+import re
 import signal
 import sys
 import threading
@@ -68,7 +76,10 @@ class Engine(BaseHTTPRequestHandler):
             self.reply({"error": "loading"}, 503)
         else:
             self.server.count()
-            (self.chat if self.path == "/v1/chat/completions" else self.generate)(body)
+            if self.says("log_requests"):
+                say(f"[2026-11-29 12:00:00] Receive: obj=GenerateReqInput(text={json.dumps(body)!r}, rid='1')")
+            with self.server.work():
+                (self.chat if self.path == "/v1/chat/completions" else self.generate)(body)
 
     def chat(self, body):
         say("INFO: POST /v1/chat/completions HTTP/1.1 200 OK")
@@ -77,11 +88,14 @@ class Engine(BaseHTTPRequestHandler):
         with self.server.mutex:
             self.server.questions += 1
             late = self.server.questions > self.server.script.get("wrong_after", 1e9)
-        answer = "!!!!" if late or self.says("wrong") else answer
+        self.server.verified(len(answer) // 2)
+        answer = "!!!!" if late or self.says("wrong") or self.server.corrupts() else answer
         if not body.get("stream"):
             self.reply({"choices": [{"message": {"content": answer}}]})
         else:
-            self.events({"choices": [{"delta": {"content": part}}]} for part in answer)
+            slowly = re.search(r"a letter every ([0-9.]+) s", prompt)
+            parts = ({"choices": [{"delta": {"content": part}}]} for part in answer)
+            self.events(parts, float(slowly[1]) if slowly else 0)
 
     def says(self, *names):
         return any(self.server.script.get(name) for name in names)
@@ -89,10 +103,12 @@ class Engine(BaseHTTPRequestHandler):
     def generate(self, body):
         ids = body.get("input_ids") or tokens_of(body["text"])
         row, out, top = list(ids), [], []
+        self.server.verified(body["sampling_params"]["max_new_tokens"] // 2)
+        wrong = self.says("wrong", "wrong_tokens") or self.server.corrupts()
         for _ in range(body["sampling_params"]["max_new_tokens"]):
             token = next_token(row)
             best = [[-0.1 - i, (token + i) % 500, None] for i in range(TOP)]
-            out.append((token + 137) % 500 if self.says("wrong", "wrong_tokens") else token)
+            out.append((token + 137) % 500 if wrong else token)
             row.append(out[-1])
             top.append(best)
         say(
@@ -124,13 +140,14 @@ class Engine(BaseHTTPRequestHandler):
         self.end_headers()
         self.wfile.write(data)
 
-    def events(self, values):
+    def events(self, values, pause=0):
         self.send_response(200)
         self.send_header("Content-Type", "text/event-stream")
         self.send_header("Connection", "close")
         self.end_headers()
         for value in values:
             self.wfile.write(b"data: " + json.dumps(value).encode() + b"\n\n")
+            time.sleep(pause)
         self.wfile.write(b"data: [DONE]\n\n")
         self.close_connection = True
 
@@ -141,10 +158,30 @@ class Server(ThreadingHTTPServer):
 
     def __init__(self, address, info, script):
         self.ready, self.info, self.script = False, info, script
-        self.answers = self.questions = 0
+        self.answers = self.questions = self.steps = self.crowd = 0
         self.speculates = bool(info["speculative_algorithm"])
         self.mutex = threading.Lock()
         super().__init__(address, Engine)
+
+    @contextlib.contextmanager
+    def work(self):
+        with self.mutex:
+            self.crowd += 1
+        try:
+            if self.script.get("wrong_crowd"):
+                time.sleep(0.05)  # requests sent together run together
+            yield
+        finally:
+            with self.mutex:
+                self.crowd -= 1
+
+    def verified(self, steps):
+        with self.mutex:
+            self.steps += steps
+
+    def corrupts(self):
+        late, crowd = self.script.get("wrong_late"), self.script.get("wrong_crowd")
+        return (late or crowd) and self.steps > (late or 0) and self.crowd >= (crowd or 0)
 
     def count(self):
         with self.mutex:
@@ -152,6 +189,8 @@ class Server(ThreadingHTTPServer):
             if self.answers == self.script.get("fault_after"):
                 say("[2026-11-29 12:00:00 TP0] Scheduler hit an exception: Traceback (most recent call last):")
                 say(FAULT)
+                if self.script.get("moment"):
+                    pathlib.Path(self.script["moment"]).write_bytes(b"!")
                 time.sleep(3600)
             if self.answers == self.script.get("exit_after"):
                 os._exit(1)

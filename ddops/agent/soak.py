@@ -1,0 +1,60 @@
+"""The soak: users are let in, and the release is asked and watched before it is promoted."""
+
+from __future__ import annotations
+
+import time
+from concurrent.futures import Future, ThreadPoolExecutor
+from functools import partial
+from typing import Any
+
+from . import service
+from .errors import GateFailed
+from .gates.lossless import judge
+from .gates.smoke import ask
+from .operation import Operation
+from .releases import Release
+from .watch import EngineWatch
+
+ROUND_EVERY_S = 2.0
+QUIET_JOURNAL_S = 10.0
+
+
+def run(op: Operation, trial: Release, watch: EngineWatch, known: dict[str, Any] | None) -> None:
+    """Asks for ``soak_s`` seconds; a fault in the journal or one wrong token is raised.
+
+    An engine that is asked writes lines; a journal without new ones proves nothing and does not pass.
+    """
+    seconds = float(op.request["soak_s"])
+    with op.log.step("soak") as found:
+        end = time.monotonic() + seconds
+        rounds, next_at, lines = 0, 0.0, watch.lines
+        while (moment := time.monotonic()) < end:
+            op.check()
+            if moment >= next_at:
+                op.rather_its_fault(partial(_round, op, trial, known, rounds))
+                rounds, next_at = rounds + 1, moment + ROUND_EVERY_S
+            time.sleep(min(0.05, max(0.0, end - moment)))
+        if seconds >= QUIET_JOURNAL_S and watch.lines == lines:
+            raise GateFailed("the journal of this invocation fell silent in the soak", f"{rounds} rounds, no new line")
+        op.check()
+        found.update(rounds=rounds, lines=watch.lines - lines)
+
+
+def _round(op: Operation, trial: Release, known: dict[str, Any] | None, number: int) -> None:
+    """Asks a question and has a recorded prompt generated, at once: some faults show only in company.
+
+    Without a known-good there is nothing recorded, and two questions are asked.
+    """
+    engine, gates, seconds = service.engine_of(trial), trial.gates, trial.deadlines["answer"]
+    questions, tokens = gates["smoke"]["questions"], gates["smoke"]["max_tokens"]
+    question = questions[number % len(questions)]
+    with ThreadPoolExecutor(2) as pool:
+        jobs: list[Future[Any]] = [pool.submit(ask, engine, question, tokens, seconds, stream=False)]
+        if known:
+            reference = known["references"][number % len(known["references"])]
+            jobs.append(pool.submit(judge, engine, reference, gates["lossless"]["tolerance"], seconds))
+        else:
+            jobs.append(pool.submit(ask, engine, question, tokens, seconds, stream=True))
+        for job in jobs:
+            job.result()
+    op.progress("soak", f"right answer to {question['prompt']!r}")

@@ -1,0 +1,141 @@
+"""Operators: two at once, one who is gone, one who presses Ctrl-C, one who never confirms."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import threading
+from typing import Any
+
+import pytest
+
+from .service_host import STATE, ServiceHost, wait_for
+
+pytestmark = pytest.mark.lab
+
+DEPLOY = 3  # the operation after the adoption and the first deploy
+SUPERVISOR = "ddops-supervisor@lab.service"
+
+
+def test_of_two_deploys_at_once_one_is_told_who_was_first(served: ServiceHost) -> None:
+    served.script(w13={"load_s": 1}, w17={"load_s": 1})
+    together = [served.start_deploy(budget) for budget in (12, 16)]
+    ended = [served.finish(client) for client in together]
+
+    assert sorted(code for code, _ in ended) == [0, 7], ended
+    loser = next(document for code, document in ended if code == 7)
+    assert "locked" in loser["error"]["what"]
+    winner = next(document for code, document in ended if code == 0)
+    assert served.outcome(DEPLOY + 1) is None
+    served.assert_whole(winner["release"]["release"])
+
+
+def test_a_deploy_during_a_rollback_is_refused_and_leaves_it_alone(served: ServiceHost) -> None:
+    served.script(w9={"load_s": 3})
+    served.on("systemctl", "kill", "-s", "KILL", "lab-0001.service")
+    wait_for(lambda: served.active("lab-0001.service") == "failed", 10, "known-good is down")
+    client = served.start("rollback")
+    wait_for(lambda: served.began("return", DEPLOY), 20, "the rollback brings known-good back")
+
+    ran = served.deploy(12)
+    assert (ran.code, ran.document["error"]["why"]) == (7, f"operation {DEPLOY}: rollback")
+    assert served.finish(client)[0] == 0
+    assert served.outcome(DEPLOY + 1) is None
+    served.assert_whole(1)
+
+
+def test_a_rollback_during_a_soak_with_users_on_the_trial(served: ServiceHost) -> None:
+    client = served.start("deploy", "lab", "--budget", "12", "--soak", "120s")
+    wait_for(lambda: served.began("soak", DEPLOY), 30, "the soak")
+    assert served.ask("Germany") == "Berlin"
+
+    assert served.ddops("rollback").code == 0
+    code, document = served.finish(client)
+    assert (code, document["reason"]["what"]) == (3, "ended by an operator")
+    assert served.starts("lab-0001.service") == 2
+    served.assert_whole(1)
+
+
+def test_an_operation_without_its_supervisor_is_told_and_ended(served: ServiceHost) -> None:
+    """Somebody stopped the supervisor in mid-load: nobody holds the lock, and nobody will go on."""
+    served.script(w13={"load_s": 60})
+    client = served.start_deploy(12)
+    wait_for(lambda: served.starts("lab-0002.service"), 20, "the trial loads")
+    served.on("systemctl", "stop", SUPERVISOR)
+
+    ran = served.deploy(16)
+    assert ran.code == 7
+    assert ran.document["error"]["what"].startswith(f"operation {DEPLOY} was left half done")
+    assert ran.document["error"]["why"].endswith("at step load")
+    assert served.active(SUPERVISOR) == "inactive", "it was started behind the operator's back"
+    assert served.ddops("status").code == 9
+
+    assert served.ddops("rollback").code == 0
+    assert served.finish(client)[0] == 3
+    served.assert_whole(1)
+    served.script()
+    assert served.deploy(16).code == 0
+
+
+@pytest.mark.parametrize("twice", [False, True])
+def test_an_interrupt_at_any_moment_says_what_goes_on_at_the_host(served: ServiceHost, twice: bool) -> None:
+    served.script(w13={"load_s": 60}, w9={"load_s": 2})
+
+    def interrupted(client: subprocess.Popen[str]) -> dict[str, Any]:
+        client.send_signal(signal.SIGINT)
+        if twice:
+            client.send_signal(signal.SIGINT)
+        code, document = served.finish(client, seconds=5)
+        assert code == 130
+        error: dict[str, Any] = document["error"]
+        return error
+
+    served.lab.blackhole(served.name)
+    client = served.start_deploy(12)
+    wait_for(lambda: connecting(client.pid), 20, "the client waits for the host")
+    assert interrupted(client)["why"] == "nothing was changed at a host"
+    served.lab.heal(served.name)
+    assert served.outcome(DEPLOY) is None
+    assert served.file(f"{STATE}/operations/{DEPLOY:06d}.request.json") is None
+
+    client = served.start_deploy(12)
+    wait_for(lambda: served.starts("lab-0002.service"), 20, "the trial loads")
+    told = interrupted(client)
+    assert told["what"] == f"interrupted: nobody watches operation {DEPLOY} any more"
+    assert "goes on at stub, at step load" in told["why"]
+    assert served.active("lab-0002.service") == "active"
+
+    client = served.start("rollback")
+    wait_for(lambda: served.began("return", DEPLOY), 20, "the way back")
+    assert "goes on at stub" in interrupted(client)["why"]
+    assert wait_for(lambda: served.outcome(DEPLOY), 30, "the host ended alone")["outcome"] == "rolled-back"
+    served.assert_whole(1)
+
+
+def connecting(pid: int) -> bool:
+    """Says whether a process waits for a TCP connection to be set up."""
+    output = subprocess.run(["ss", "-tnpH", "state", "syn-sent"], capture_output=True, text=True, check=True).stdout
+    return f"pid={pid}," in output
+
+
+def test_a_confirmation_that_never_comes_outlives_no_restart(served: ServiceHost) -> None:
+    """The supervisor is killed again and again: the deadline stays what it was."""
+    client = served.start_deploy(12, "--confirm", "6s")
+    wait_for(lambda: served.began("confirm", DEPLOY), 30, "the host waits for the confirmation")
+    end = threading.Event()
+
+    def kill() -> None:
+        while not end.wait(1):
+            served.on("systemctl", "kill", "-s", "KILL", SUPERVISOR, check=False)
+
+    killer = threading.Thread(target=kill)
+    killer.start()
+    try:
+        wait_for(lambda: served.began("end-trial", DEPLOY), 20, "the trial is ended although nobody waited in peace")
+    finally:
+        end.set()
+        killer.join()
+    code, document = served.finish(client)
+    assert code == 3
+    assert document["reason"]["what"].startswith("nobody confirmed the release: not within")
+    served.assert_whole(1)
