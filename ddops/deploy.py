@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from . import following, render
-from .errors import Refused, UsageError
+from .errors import Refused, Unreachable, UsageError
 from .following import Report
 from .profile import Profile
 from .remote import Agent, Connect
@@ -127,17 +127,27 @@ def plan(agent: Agent, profile: Profile, site: Site, host: HostEntry, request: R
     return made
 
 
-def run(agent: Agent, connect: Connect, made: Plan, report: Report) -> dict[str, Any]:
+def run(
+    agent: Agent, connect: Connect, made: Plan, report: Report, patience: float = following.PATIENCE_S
+) -> dict[str, Any]:
     """Stages the release, files the request and watches until the host has stored the outcome."""
     report({"event": "staging", "release": made.rendered.number})
-    agent.ask("install", unit=render.supervisor_unit())
-    agent.ask(
-        "stage",
-        payload=made.rendered.archive(),
-        manifest=made.rendered.manifest.decode(),
-        files=len(made.rendered.files),
-    )
-    filed = agent.ask(
+    try:
+        agent.ask("install", unit=render.supervisor_unit())
+        agent.ask(
+            "stage",
+            payload=made.rendered.archive(),
+            manifest=made.rendered.manifest.decode(),
+            files=len(made.rendered.files),
+        )
+    except Unreachable as error:
+        raise Unreachable(
+            f"{agent.host.name} was lost while the release was being sent",
+            f"no operation was filed, the service is as it was: {error.what}; {error.why}",
+            "the same command again, when the host can be reached",
+        ) from None
+    filed = following.file(
+        agent,
         "file",
         request={
             "kind": "deploy",
@@ -151,5 +161,5 @@ def run(agent: Agent, connect: Connect, made: Plan, report: Report) -> dict[str,
         },
     )
     report({"event": "filed", "operation": filed["operation"]})
-    outcome, _ = following.follow(agent, connect, filed["operation"], report)
+    outcome, _ = following.follow(agent, connect, filed["operation"], report, patience)
     return outcome

@@ -38,6 +38,9 @@ def check(op: Operation, trial: Release, way_back: Release | None) -> dict[str, 
         if not request.get("force"):
             _serves(way_back)
             _same_stack(layout, way_back)
+    systemd.must_not_be_masked(
+        trial.unit, layout.alias, *([layout.front_socket, layout.front_service] if trial.front else [])
+    )
     found["stack"] = _stack_of_trial(trial)
     _port_free(trial.port, "the release's own port")
     if not shutil.which("ss"):
