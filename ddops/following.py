@@ -55,8 +55,9 @@ def follow(
                 lost_at = now
                 report({"event": "lost", "what": error.what, "why": error.why})
             if refused or now - lost_at > patience:  # the wrong key or no root: waiting does not help
+                name = agent.host.name
                 raise Unreachable(
-                    f"{agent.host.name} was lost during operation {operation}, at {at}; the host goes on alone",
+                    f"{name} was lost during operation {operation}, last seen at {at}; the host goes on alone",
                     f"{error.what}; {error.why}" + (f"; {error.hint}" if refused else ""),
                     _look_again(agent),
                 ) from None

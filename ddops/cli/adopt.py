@@ -38,7 +38,7 @@ def command(
     wanted = profiles.load(profile) if profile else profiles.only()
     at_home = sites.load(site)
     name, entry = sites.choose(at_home, host)
-    connect = target.connector(name, entry, service or wanted.service)
+    connect = target.connector(name, entry, wanted.service if service is None else service)
     output.say(output.paint(f"connecting to {name}", "dim"))
     done = operation.run(connect(), connect, wanted, at_home, unit, port, Progress(), patience_s)
     return tell("adopt", done, as_json=as_json)

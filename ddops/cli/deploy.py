@@ -78,7 +78,7 @@ def command(
     operation.options_of(wanted, request)
     at_home = sites.load(site)
     name, entry = sites.choose(at_home, host)
-    connect = target.connector(name, entry, service or wanted.service)
+    connect = target.connector(name, entry, wanted.service if service is None else service)
     output.say(output.paint(f"connecting to {name}", "dim"))
     agent = connect()
     made = operation.plan(agent, wanted, at_home, entry, request)

@@ -32,9 +32,6 @@ def seconds(option: str, text: str) -> float:
 
     found = re.fullmatch(r"(\d+(?:\.\d+)?)([smh]?)", text, re.ASCII)
     if not found:
-        raise UsageError(
-            f"{option} '{text}' is no time",
-            "a number is wanted, in seconds or with s, m or h",
-            "write 90, 60s, 10m or 1h",
-        )
+        why = "a number is wanted, in seconds or with s, m or h"
+        raise UsageError(f"{option} '{text}' is no time", why, "write 90, 60s, 10m or 1h")
     return float(found[1]) * _UNITS[found[2]]

@@ -101,6 +101,8 @@ class SshHost:
             connect_timeout=CONNECT_TIMEOUT_S,
             connect_kwargs=arguments,
         )
+        if not 0 < connection.port < 65536:
+            raise ValueError(f"{connection.port} is no port")
         connection.gateway = through or self._way_in(connection, jump)
         host_keys.check_strictly(connection, entry.known_hosts)
         return connection
