@@ -9,7 +9,7 @@ import shutil
 from pathlib import Path
 from typing import Any
 
-from . import baseline, durable, processes, releases, service, stack, steplog, systemd
+from . import baseline, durable, preflight, processes, releases, service, stack, steplog, systemd
 from .errors import AgentError, Refused
 from .gates.smoke import smoke
 from .layout import UNITS, Layout, unit_name
@@ -18,6 +18,7 @@ from .promote import install_rollback_script
 from .releases import MANIFEST, Release
 
 NUMBER = 0
+_BYTES, _FILES = 2 << 20, 50  # what release 0, the agent and the record of known-good's answers take
 
 
 def run(op: Operation) -> dict[str, Any]:
@@ -69,6 +70,7 @@ def inspect(layout: Layout, name: str, port: int | None, spec: dict[str, Any]) -
     """Says whether a unit can be adopted, before anything is made for that on the host; raises Refused."""
     unit, _, _ = _inspect(layout, {"unit": name, "port": port, "spec": spec, "by": ""})
     systemd.must_not_be_masked(layout.supervisor)
+    preflight.room(layout, _BYTES, _FILES)
     return {"unit": unit.name}
 
 

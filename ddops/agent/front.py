@@ -37,7 +37,7 @@ def open_to(layout: Layout, release: Release, *, trial: bool) -> None:
         return
     install(layout, release)
     port, target = int(release.front["port"]), _line(release)
-    if _target(layout) == target and not layout.front_closed.exists() and accepts(port):
+    if _target(layout) == target and not layout.front_closed.exists() and _is_open(layout.front_socket, port):
         return
     if trial:
         durable.write(layout.front_target_of_trial, target.encode(), mode=0o644)
@@ -47,9 +47,13 @@ def open_to(layout: Layout, release: Release, *, trial: bool) -> None:
     # systemd does not start a socket whose service runs already
     systemd.systemctl("stop", layout.front_socket, layout.front_service, check=False)
     systemd.systemctl("reset-failed", layout.front_service, layout.front_socket, check=False)
+    if processes.listener(port):
+        raise GateFailed(
+            f"port {port} is not the front's", f"held by {processes.owners(port)}", "end that process: ddops rollback"
+        )
     systemd.systemctl("start", layout.front_socket)
     systemd.systemctl("start", layout.front_service)
-    if not accepts(port):
+    if not _is_open(layout.front_socket, port):
         raise GateFailed("the front does not accept connections", f"port {port}")
 
 
@@ -100,8 +104,7 @@ def close(layout: Layout, port: int | None, drain_s: float) -> dict[str, object]
         time.sleep(0.05)
     systemd.systemctl("stop", layout.front_service, check=False)
     if accepts(port):
-        owners = processes.holders(processes.listener(port) or set())
-        who = ", ".join(processes.describe(p) for p in sorted(owners)) or "nobody that is visible"
+        who = processes.owners(port)
         raise SystemdError(f"port {port} still accepts connections after the front was closed", f"held by {who}")
     return {"front": "closed", "graceful": graceful, "streams_cut": left}
 
@@ -119,4 +122,10 @@ def state(release: Release | None) -> str:
     """Returns open, closed, or none (the release owns the public port itself)."""
     if release is None or not release.front:
         return "none"
-    return "open" if accepts(int(release.front["port"])) else "closed"
+    socket_unit = f"{release.manifest['service']}-front.socket"
+    return "open" if _is_open(socket_unit, int(release.front["port"])) else "closed"
+
+
+def _is_open(socket_unit: str, port: int) -> bool:
+    """Says whether the front accepts connections; somebody else's listener on its port does not count."""
+    return accepts(port) and systemd.show(socket_unit).active == "active"

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import errno
 import io
 import json
+import os
 import threading
 from collections.abc import Iterator
 from typing import Any, cast
@@ -47,6 +49,23 @@ def test_a_call_of_any_kind_has_heartbeats_until_its_answer_and_none_after(monke
     events = [json.loads(line) for line in written.getvalue().splitlines()]
     assert [e["event"] for e in events[-4:]] == ["alive", "alive", "alive", "result"]
     assert events[-1]["result"] is True
+
+
+@pytest.mark.parametrize(
+    ("number", "code"), [(errno.ENOSPC, "refused"), (errno.EROFS, "refused"), (errno.EIO, "internal")]
+)
+def test_a_call_that_finds_no_room_on_the_host_is_refused(
+    number: int, code: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(args: dict[str, Any], payload: bytes) -> Iterator[dict[str, Any]]:
+        raise OSError(number, os.strerror(number), "/var/lib/ddops/lab/live")
+
+    monkeypatch.setitem(serve.CALLS, "full", full)
+    out = io.BytesIO()
+    serve.serve(io.BytesIO(b'{"call": "full", "args": {}}\n'), out)
+    error = json.loads(out.getvalue())["error"]
+    assert error["code"] == code
+    assert ("df -h; df -i" in error.get("hint", "")) is (code == "refused")
 
 
 class Scripted:
