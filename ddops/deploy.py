@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 from dataclasses import dataclass
 from typing import Any
 
@@ -90,7 +91,9 @@ def options_of(profile: Profile, request: Request) -> Options:
     if graphs and profile.graphs.refused_because:
         raise Refused(f"profile {profile.name} has no graphs", profile.graphs.refused_because, "--no-graphs")
     if request.drill is not None and request.drill not in DRILLS:
-        raise UsageError(f"unknown drill '{request.drill}'", f"known are: {', '.join(DRILLS)}")
+        near = difflib.get_close_matches(request.drill, DRILLS, n=1)
+        hint = f"did you mean '{near[0]}'?" if near else ""
+        raise UsageError(f"unknown drill '{request.drill}'", f"known are: {', '.join(DRILLS)}", hint)
     drill = {"name": request.drill, "after_steps": request.drill_after_steps} if request.drill else None
     return Options(budget, graphs, drill)
 

@@ -15,6 +15,11 @@ from typing import Any
 import pytest
 import yaml
 
+from ddops import hosts
+from ddops import site as sites
+from ddops.errors import Unreachable
+from ddops.remote import Agent
+
 from .service_host import ServiceHost, unchanged, wait_for
 
 pytestmark = pytest.mark.lab
@@ -111,6 +116,16 @@ def test_a_user_needs_sudo_without_a_password_and_is_told_the_rule(adopted: Serv
 
 
 def test_a_host_that_falls_silent_is_noticed_in_a_call_that_does_not_stream(adopted: ServiceHost) -> None:
+    entry = sites.load(Path(adopted.environment["DDOPS_SITE"])).hosts[adopted.name]
+    agent, lost = Agent(hosts.connect(adopted.name, entry), "lab"), []
+    assert agent.ask("services") == ["lab"]
+
+    def send_much() -> None:
+        try:
+            agent.ask("stage", payload=bytes(8 << 20), manifest="", files=1)
+        except Unreachable as error:
+            lost.append(error)
+
     adopted.on("systemctl", "kill", "-s", "STOP", "--kill-whom=main", "sglang.service")
     client = adopted.start("status")  # it waits for an answer of the engine, half a minute at most
     wait_for(lambda: ":8000" in adopted.on("ss", "-tnH", "state", "established"), 20, "the agent asks the engine")
@@ -118,9 +133,13 @@ def test_a_host_that_falls_silent_is_noticed_in_a_call_that_does_not_stream(adop
         assert connection.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)
 
     adopted.lab.blackhole(adopted.name)
+    sender = threading.Thread(target=send_much, daemon=True)
+    sender.start()
     code, document = adopted.finish(client, 15)
     assert code == 6
     assert "ddops status --host stub" in document["error"]["hint"]
+    sender.join(15)
+    assert lost, "a write to a host that is gone does not wait for it"
 
 
 @pytest.mark.parametrize("phases", [("drain", "load", "lossless"), ("stop", "soak", "promote")])

@@ -59,6 +59,7 @@ def ddops(folder: Path, *args: str) -> tuple[int, dict[str, str], str]:
             for option in ("--soak", "--confirm", "--patience")
             for text in ("soon", "1h30m", "5 m", "1d", "", "nan", "inf", "1e3", "٣s")
         ),
+        (["deploy", "lab", "--drill", "garbidge"], "unknown drill 'garbidge'", "did you mean 'garbage'?"),
         (["rollback", "--patience", "x"], "--patience 'x' is no time", "write 90, 60s, 10m or 1h"),
         *((["deploy", "lab", f"--service={name}"], "cannot be a service name", "--service NAME") for name in HOSTILE),
         *((["adopt", "u", f"--service={name}"], "cannot be a service name", "--service NAME") for name in HOSTILE[:3]),
@@ -82,6 +83,7 @@ def test_a_wrong_value_ends_with_2_and_the_next_step(args: list[str], what: str,
         ["adopt", "-x"],
         ["history", "--last", "0"],
         ["rollback", "--to", "one"],
+        ["deploy", "lab", "--budgte", "8"],
     ],
 )
 def test_what_the_command_line_cannot_take_ends_with_2(args: list[str], tmp_path: Path) -> None:
