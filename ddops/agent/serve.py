@@ -1,7 +1,7 @@
 """The agent at the other end of one SSH channel: one JSON line a request, one or more a reply.
 
 A request is ``{"call": NAME, "args": {...}, "bytes": N}``, followed by N bytes where a call takes a
-payload. Replies are events, ``{"event": "alive"}`` each second until the call is over, and last
+payload. Replies are events, ``{"event": "alive"}`` each second while it lasts, and last
 ``{"event": "result", "result": ...}`` or ``{"event": "error", "error": {...}}``; after an error the agent ends.
 """
 
@@ -117,15 +117,11 @@ def _internal(call: str, error: Exception) -> dict[str, Any]:
 
 @contextlib.contextmanager
 def _replies(stdout: BinaryIO, heartbeat_s: float) -> Iterator[Callable[[dict[str, Any]], None]]:
-    """Gives a function that sends a reply; until the last one a heartbeat goes out in every so many seconds."""
+    """Gives a function that sends a reply, while a heartbeat goes out in every so many seconds."""
     mutex, over = threading.Lock(), threading.Event()
 
     def send(reply: dict[str, Any]) -> None:
         with mutex:
-            if over.is_set():
-                return
-            if reply["event"] in ("result", "error"):
-                over.set()
             stdout.write(json.dumps(reply).encode() + b"\n")
             stdout.flush()
 
