@@ -12,19 +12,24 @@ from .site import Site
 
 
 def run(
-    agent: Agent, connect: Connect, profile: Profile, site: Site, unit: str, port: int | None, report: Report
+    agent: Agent,
+    connect: Connect,
+    profile: Profile,
+    site: Site,
+    unit: str,
+    port: int | None,
+    report: Report,
+    patience: float = following.PATIENCE_S,
 ) -> dict[str, Any]:
     """Makes the running unit release 0 of the service; returns the outcome that the host has stored."""
-    agent.ask("install", unit=render.supervisor_unit())
-    request = {
-        "kind": "adopt",
-        "unit": unit if "." in unit else f"{unit}.service",
+    asked: dict[str, Any] = {
+        "unit": unit if unit.endswith(".service") else f"{unit}.service",
         "port": port,
         "spec": render.spec(profile, site, agent.service),
-        "by": render.requester(),
     }
-    with following.filing(agent):
-        filed = agent.ask("file", request=request)
+    agent.ask("inspect", **asked)
+    agent.ask("install", unit=render.supervisor_unit())
+    filed = following.file(agent, "file", request={"kind": "adopt", **asked, "by": render.requester()})
     report({"event": "filed", "operation": filed["operation"]})
-    outcome, _ = following.follow(agent, connect, filed["operation"], report)
+    outcome, _ = following.follow(agent, connect, filed["operation"], report, patience)
     return outcome

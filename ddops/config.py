@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+from collections.abc import Hashable
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -17,7 +18,7 @@ Model = TypeVar("Model", bound="Strict")
 class Strict(BaseModel):
     """A part of a file: unknown keys are errors, values do not change."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 
 
 class _Loader(yaml.SafeLoader):
@@ -28,6 +29,8 @@ def _mapping(loader: _Loader, node: yaml.MappingNode) -> dict[Any, Any]:
     seen: dict[Any, Any] = {}
     for key_node, value_node in node.value:
         key = loader.construct_object(key_node, deep=True)
+        if not isinstance(key, Hashable):
+            raise yaml.constructor.ConstructorError(None, None, "a key cannot be a list", key_node.start_mark)
         if key in seen:
             raise yaml.constructor.ConstructorError(None, None, f"the key '{key}' is there twice", key_node.start_mark)
         seen[key] = loader.construct_object(value_node, deep=True)
@@ -45,6 +48,8 @@ def read(path: Path, model: type[Model]) -> Model:
         value = yaml.load(text, Loader=_Loader)  # noqa: S506 - _Loader is a SafeLoader
     except OSError as error:
         raise UsageError(f"cannot read {path}", error.strerror or str(error)) from None
+    except UnicodeDecodeError as error:
+        raise UsageError(f"{path} is no text", str(error)) from None
     except yaml.YAMLError as error:
         raise UsageError(f"{path} is not valid YAML", " ".join(str(error).split())) from None
     try:

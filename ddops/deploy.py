@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import difflib
 from dataclasses import dataclass
 from typing import Any
 
 from . import following, render
-from .errors import Refused, UsageError
+from .errors import Refused, Unreachable, UsageError
 from .following import Report
 from .profile import Profile
 from .remote import Agent, Connect
@@ -90,7 +91,9 @@ def options_of(profile: Profile, request: Request) -> Options:
     if graphs and profile.graphs.refused_because:
         raise Refused(f"profile {profile.name} has no graphs", profile.graphs.refused_because, "--no-graphs")
     if request.drill is not None and request.drill not in DRILLS:
-        raise UsageError(f"unknown drill '{request.drill}'", f"known are: {', '.join(DRILLS)}")
+        near = difflib.get_close_matches(request.drill, DRILLS, n=1)
+        hint = f"did you mean '{near[0]}'?" if near else ""
+        raise UsageError(f"unknown drill '{request.drill}'", f"known are: {', '.join(DRILLS)}", hint)
     drill = {"name": request.drill, "after_steps": request.drill_after_steps} if request.drill else None
     return Options(budget, graphs, drill)
 
@@ -127,28 +130,39 @@ def plan(agent: Agent, profile: Profile, site: Site, host: HostEntry, request: R
     return made
 
 
-def run(agent: Agent, connect: Connect, made: Plan, report: Report) -> dict[str, Any]:
+def run(
+    agent: Agent, connect: Connect, made: Plan, report: Report, patience: float = following.PATIENCE_S
+) -> dict[str, Any]:
     """Stages the release, files the request and watches until the host has stored the outcome."""
     report({"event": "staging", "release": made.rendered.number})
-    agent.ask("install", unit=render.supervisor_unit())
-    agent.ask(
-        "stage",
-        payload=made.rendered.archive(),
-        manifest=made.rendered.manifest.decode(),
-        files=len(made.rendered.files),
+    try:
+        agent.ask("install", unit=render.supervisor_unit())
+        agent.ask(
+            "stage",
+            payload=made.rendered.archive(),
+            manifest=made.rendered.manifest.decode(),
+            files=len(made.rendered.files),
+        )
+    except Unreachable as error:
+        raise Unreachable(
+            f"{agent.host.name} was lost while the release was being sent",
+            f"no operation was filed, the service is as it was: {error.what}; {error.why}",
+            "the same command again, when the host can be reached",
+        ) from None
+    filed = following.file(
+        agent,
+        "file",
+        request={
+            "kind": "deploy",
+            "release": made.rendered.number,
+            "soak_s": made.soak_s,
+            "confirm_s": made.confirm_s,
+            "first": made.first,
+            "force": made.force,
+            "drill_anyway": made.drill_on_production,
+            "by": render.requester(),
+        },
     )
-    request = {
-        "kind": "deploy",
-        "release": made.rendered.number,
-        "soak_s": made.soak_s,
-        "confirm_s": made.confirm_s,
-        "first": made.first,
-        "force": made.force,
-        "drill_anyway": made.drill_on_production,
-        "by": render.requester(),
-    }
-    with following.filing(agent):
-        filed = agent.ask("file", request=request)
     report({"event": "filed", "operation": filed["operation"]})
-    outcome, _ = following.follow(agent, connect, filed["operation"], report)
+    outcome, _ = following.follow(agent, connect, filed["operation"], report, patience)
     return outcome

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from .errors import Interrupted, Unreachable
+from .errors import Interrupted, Refused, Unreachable
 from .remote import Agent, Connect
 
 Report = Callable[[dict[str, Any]], None]
@@ -17,17 +16,26 @@ PATIENCE_S = 120.0
 _AGAIN_S = 1.0
 
 
-@contextmanager
-def filing(agent: Agent) -> Iterator[None]:
-    """The moment in which the host takes an operation up: Ctrl-C in it leaves that unknown."""
+def file(agent: Agent, call: str, **args: Any) -> dict[str, Any]:
+    """Makes the call that begins an operation.
+
+    Raises Unreachable or Interrupted where it may be under way all the same: the answer did not come.
+    """
     try:
-        yield
+        filed: dict[str, Any] = agent.ask(call, **args)
+    except Unreachable as error:
+        raise Unreachable(
+            f"{agent.host.name} was lost while the operation was being filed; if it was, the host goes on alone",
+            f"{error.what}; {error.why}",
+            _look_again(agent),
+        ) from None
     except KeyboardInterrupt:
         raise Interrupted(
-            "interrupted",
-            f"{agent.host.name} may have taken the operation up: then it carries it out alone",
-            "ddops status",
+            "interrupted while the operation was being filed",
+            f"if it was, {agent.host.name} carries it out alone",
+            f"ddops status --host {agent.host.name}",
         ) from None
+    return filed
 
 
 @dataclass
@@ -35,7 +43,7 @@ class _Seen:
     """What was heard of an operation: its last event and step, and since when the host is lost."""
 
     after: int = -1
-    step: str = "none"
+    step: str = "its beginning"
     lost_at: float | None = None
 
     def take(self, event: dict[str, Any]) -> None:
@@ -63,22 +71,37 @@ def follow(
                         return event["result"], agent
                     seen.take(event)
                     report(event)
-            except Unreachable as error:
-                if seen.lost_at is None:
-                    seen.lost_at = time.monotonic()
-                    report({"event": "lost", "what": error.what, "why": error.why})
-                if time.monotonic() - seen.lost_at > patience:
-                    raise Unreachable(
-                        f"{agent.host.name} was lost during operation {operation}; the host goes on alone",
-                        f"{error.what}; {error.why}",
-                        f"ddops status --host {agent.host.name}, when it can be reached again",
-                    ) from None
+            except (Unreachable, Refused) as error:
+                _lost(agent, operation, error, seen, patience, report)
                 time.sleep(_AGAIN_S)
                 agent.close()
                 agent = connect()
     except KeyboardInterrupt:
         raise Interrupted(
             f"interrupted: nobody watches operation {operation} any more",
-            f"it goes on at {agent.host.name}, at step {seen.step} when last heard of, and ends by itself",
+            f"it goes on at {agent.host.name}, at {seen.step} when last heard of, and ends by itself",
             "ddops status tells how it went; ddops rollback ends a trial",
         ) from None
+
+
+def _lost(
+    agent: Agent, operation: int, error: Unreachable | Refused, seen: _Seen, patience: float, report: Report
+) -> None:
+    """Reports that the host is lost; raises where looking for it again is of no use, or was of none so long."""
+    refused = isinstance(error, Refused)  # the wrong key or no root: waiting does not help
+    if refused and seen.lost_at is None:
+        raise error
+    now = time.monotonic()
+    if seen.lost_at is None:
+        seen.lost_at = now
+        report({"event": "lost", "what": error.what, "why": error.why})
+    if refused or now - seen.lost_at > patience:
+        raise Unreachable(
+            f"{agent.host.name} was lost in operation {operation}, last seen at {seen.step}; the host goes on alone",
+            f"{error.what}; {error.why}" + (f"; {error.hint}" if refused else ""),
+            _look_again(agent),
+        ) from None
+
+
+def _look_again(agent: Agent) -> str:
+    return f"ddops status --host {agent.host.name}, when it can be reached again"

@@ -9,6 +9,7 @@ from typing import Literal
 from pydantic import Field, NonNegativeFloat, PositiveFloat, PositiveInt
 
 from . import config, resources
+from .agent.layout import SERVICE_NAME
 from .config import Strict
 from .errors import UsageError
 
@@ -92,7 +93,7 @@ class Gates(Strict):
 class Profile(Strict):
     name: str
     description: str
-    service: str
+    service: str = Field(pattern=f"^{SERVICE_NAME}$")
     sglang: str
     arch: str
     gpus: int = Field(ge=0)
@@ -105,7 +106,7 @@ class Profile(Strict):
     user: str | None
     hardening: list[str]
     deadlines: Deadlines
-    soak: NonNegativeFloat
+    soak: PositiveFloat
     gates: Gates
 
 

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import hashlib
 import json
+import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
 from . import errors, resources
-from .errors import DdopsError, Unreachable
+from .errors import Refused, Unreachable
 from .hosts.base import Channel, Host
 
 # receives the agent, stores it under its hash, and becomes it; os.read takes not a byte too many
@@ -27,8 +28,10 @@ if not os.path.exists(p):
 os.execv(sys.executable,[sys.executable,"-IS",p,"serve"])
 """
 
+PYTHON = "/usr/bin/python3"
 ANSWER_S = 60.0
-SILENCE_S = 5.0  # a call that streams sends something every second
+SILENCE_S = 5.0  # the agent sends something every second, whatever it is about
+START_S = 20.0  # before it does there are sudo and PAM, which may ask a directory
 
 
 class Agent:
@@ -39,43 +42,72 @@ class Agent:
         self._channel: Channel | None = None
 
     def ask(self, call: str, payload: bytes = b"", timeout: float = ANSWER_S, **args: Any) -> Any:
-        """Makes a call and returns its result; raises what the host says, or Unreachable."""
-        for event in self.events(call, payload, timeout, **args):
+        """Makes a call and returns its result; raises what the host says, or Unreachable after ``timeout`` s."""
+        end = time.monotonic() + timeout
+        for event in self.events(call, payload, **args):
             if event["event"] == "result":
                 return event["result"]
-        raise Unreachable(f"{self.host.name}: the agent ended without an answer to {call}")
+            if time.monotonic() > end:
+                break
+        self._drop()
+        raise self._lost(f"{self.host.name} did not answer '{call}'", f"its agent was at it for {timeout:g} s")
 
-    def events(
-        self, call: str, payload: bytes = b"", timeout: float = SILENCE_S, **args: Any
-    ) -> Iterator[dict[str, Any]]:
+    def events(self, call: str, payload: bytes = b"", **args: Any) -> Iterator[dict[str, Any]]:
         """Makes a call and yields its events up to its result."""
-        channel = self._open()
         request = {"call": call, "args": {"service": self.service, **args}, "bytes": len(payload)}
-        channel.send(json.dumps(request).encode() + b"\n" + payload)
-        while line := channel.line(timeout):
-            event: dict[str, Any] = json.loads(line)
-            if event["event"] == "error":
-                self._channel = None
-                raise errors.from_agent(event["error"])
-            yield event
-            if event["event"] == "result":
-                return
+        try:
+            channel, silence = self._open()
+            channel.send(json.dumps(request).encode() + b"\n" + payload)
+            while line := channel.line(silence):
+                event, silence = self._parse(line), SILENCE_S
+                if event["event"] == "error":
+                    self._drop()
+                    raise errors.from_agent(event["error"])
+                yield event
+                if event["event"] == "result":
+                    return
+        except Unreachable as error:
+            self._drop()
+            raise error if error.hint else self._lost(error.what, error.why) from None
         said = channel.errors()
-        self._channel = None
-        if "sudo:" in said:
-            raise DdopsError(
-                f"{self.host.name}: no root without a password", said, "a sudoers rule with NOPASSWD, or user: root"
+        self._drop()
+        if self.host.as_root and ("sudo" in said or "not allowed to" in said):
+            rule = f"{self.host.user} ALL=(root) NOPASSWD: {PYTHON}"
+            raise Refused(
+                f"{self.host.name}: {self.host.user} cannot become root without a password",
+                said,
+                f"on the host: echo '{rule}' | sudo tee /etc/sudoers.d/ddops; or user: root in the site file",
             )
-        raise Unreachable(f"{self.host.name}: the agent ended", said or "no reason was given")
+        raise self._lost(f"{self.host.name}: the agent ended", said or "no reason was given")
 
-    def _open(self) -> Channel:
+    def _parse(self, line: bytes) -> dict[str, Any]:
+        try:
+            event: dict[str, Any] = json.loads(line)
+        except ValueError:
+            self._drop()
+            raise Refused(
+                f"{self.host.name} says something that is not the agent's",
+                line[:200].decode(errors="replace").strip(),
+                f"what {self.host.user}'s shell runs at its start must print nothing where there is no terminal",
+            ) from None
+        return event
+
+    def _lost(self, what: str, why: str) -> Unreachable:
+        return Unreachable(what, why, f"ddops status --host {self.host.name}, when it can be reached again")
+
+    def _drop(self) -> None:
+        self._channel = None
+
+    def _open(self) -> tuple[Channel, float]:
+        """Returns the channel, and how long it may be silent before its first line."""
         if self._channel is None:
             agent = resources.agent()
-            words = ["/usr/bin/python3", "-c", _BOOT, hashlib.sha256(agent).hexdigest(), str(len(agent))]
+            words = [PYTHON, "-c", _BOOT, hashlib.sha256(agent).hexdigest(), str(len(agent))]
             channel = self.host.open([*self.host.as_root, *words])
             channel.send(agent)
             self._channel = channel
-        return self._channel
+            return channel, START_S
+        return self._channel, SILENCE_S
 
     def close(self) -> None:
         """Ends the channel and the connection."""

@@ -9,15 +9,22 @@ from .following import Report
 from .remote import Agent, Connect
 
 
-def run(agent: Agent, connect: Connect, to: int | None, report: Report, *, wait: bool) -> dict[str, Any]:
+def run(
+    agent: Agent,
+    connect: Connect,
+    to: int | None,
+    report: Report,
+    *,
+    wait: bool,
+    patience: float = following.PATIENCE_S,
+) -> dict[str, Any]:
     """Goes back to known-good, or to a promoted release; ends a trial that is under way.
 
     Returns the outcome that the host has stored or, without ``wait``, the operation's number alone.
     """
-    with following.filing(agent):
-        asked: dict[str, Any] = agent.ask("rollback", to=to, by=render.requester())
+    asked = following.file(agent, "rollback", to=to, by=render.requester())
     report({"event": "filed", **asked})
     if not wait:
         return asked
-    outcome, _ = following.follow(agent, connect, asked["operation"], report)
+    outcome, _ = following.follow(agent, connect, asked["operation"], report, patience)
     return outcome

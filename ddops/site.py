@@ -12,13 +12,21 @@ from . import config
 from .config import Strict
 from .errors import UsageError
 
+# neither is ever an option of ssh's
+_ADDRESS = r"^[^\s@,-][^\s@,]*$"
+_JUMP = r"^[^\s,-][^\s,]*(,[^\s,-][^\s,]*)*$"
+
 
 class HostEntry(Strict):
-    """One host: an address, or ``local`` for this machine. What is left out comes from ssh_config."""
+    """One host: an address, or ``local`` for this machine. What is left out comes from ssh_config.
 
-    address: str
+    ``jump`` is as ssh_config's ProxyJump; key and known hosts that are given here hold for every hop.
+    """
+
+    address: str = Field(pattern=_ADDRESS)
     user: str | None = None
-    port: PositiveInt | None = None
+    port: PositiveInt | None = Field(default=None, le=65535)
+    jump: str | None = Field(default=None, pattern=_JUMP)
     identity_file: Path | None = None
     known_hosts: Path | None = None
     lab: bool = False

@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
+import difflib
 import hashlib
 import os
 import shutil
 from pathlib import Path
 from typing import Any
 
-from . import baseline, durable, processes, releases, service, stack, steplog, systemd
+from . import baseline, durable, preflight, processes, releases, service, stack, steplog, systemd
 from .errors import AgentError, Refused
 from .gates.smoke import smoke
-from .layout import UNITS
+from .layout import UNITS, Layout, unit_name
 from .operation import Operation
 from .promote import install_rollback_script
 from .releases import MANIFEST, Release
 
 NUMBER = 0
+_BYTES, _FILES = 2 << 20, 50  # what release 0, the agent and the record of known-good's answers take
 
 
 def run(op: Operation) -> dict[str, Any]:
@@ -46,7 +48,7 @@ def _prove(op: Operation, verdicts: list[dict[str, Any]]) -> Release:
     if op.log.begun("store"):
         _discard(op)  # made by an earlier life of the supervisor
     with op.log.step("inspect") as found:
-        unit, manifest, files = _inspect(op)
+        unit, manifest, files = _inspect(op.layout, op.request)
         found.update(unit=unit.name, main_pid=unit.main_pid, port=manifest["engine"]["port"])
     with op.log.step("store"):
         release = _store(op, manifest, files)
@@ -64,8 +66,16 @@ def _discard(op: Operation) -> None:
     shutil.rmtree(op.layout.release_dir(NUMBER), ignore_errors=True)
 
 
-def _inspect(op: Operation) -> tuple[systemd.Unit, dict[str, Any], dict[str, bytes]]:
-    name, layout = str(op.request["unit"]), op.layout
+def inspect(layout: Layout, name: str, port: int | None, spec: dict[str, Any]) -> dict[str, Any]:
+    """Says whether a unit can be adopted, before anything is made for that on the host; raises Refused."""
+    unit, _, _ = _inspect(layout, {"unit": name, "port": port, "spec": spec, "by": ""})
+    systemd.must_not_be_masked(layout.supervisor)
+    preflight.room(layout, _BYTES, _FILES)
+    return {"unit": unit.name}
+
+
+def _inspect(layout: Layout, request: dict[str, Any]) -> tuple[systemd.Unit, dict[str, Any], dict[str, bytes]]:
+    name = unit_name(str(request["unit"]))
     if releases.numbers(layout):
         raise Refused(
             f"{layout.name} has releases already", "only a service without releases can adopt", "ddops status"
@@ -77,8 +87,15 @@ def _inspect(op: Operation) -> tuple[systemd.Unit, dict[str, Any], dict[str, byt
             "give the service another name: --service NAME",
         )
     unit = systemd.show(name)
+    systemd.must_not_be_masked(name, layout.alias)
+    if unit.load == "not-found":
+        raise Refused(f"{name} is not on this host", "systemd knows no such unit", _nearest(name))
     if unit.load != "loaded" or unit.active != "active" or not unit.main_pid:
-        raise Refused(f"{name} is not running: {unit.load}, {unit.active}", "only a running unit can be adopted")
+        raise Refused(
+            f"{name} is not running: {unit.load}, {unit.active}",
+            "only a running unit can be adopted",
+            f"systemctl start {name}",
+        )
     if not unit.fragment or unit.fragment.startswith("/run/"):
         raise Refused(f"the text of {name} is gone at the next boot", unit.fragment or "no file", "put it under /etc")
     if unit.needs_reload:
@@ -86,19 +103,19 @@ def _inspect(op: Operation) -> tuple[systemd.Unit, dict[str, Any], dict[str, byt
     process = Path(f"/proc/{unit.main_pid}")
     argv = process.joinpath("cmdline").read_bytes().decode().rstrip("\0").split("\0")
     files = [unit.fragment, *unit.drop_ins]
-    spec = op.request["spec"]
+    spec = request["spec"]
     manifest = {
         **spec,
         "release": NUMBER,
         "unit": name,
         "adopted": True,
         "created": steplog.now(),
-        "by": op.request["by"],
+        "by": request["by"],
         "front": None,
         "expect": {},
         "engine": {
             "host": "127.0.0.1",
-            "port": _port(op, unit, argv),
+            "port": _port(request, unit, argv),
             "python": argv[0] if argv[0].startswith("/") else os.readlink(process / "exe"),
             "model": _option(argv, "--model-path") or _option(argv, "--model") or spec["engine"]["model"],
             "speculates": "--speculative-algorithm" in argv,
@@ -114,6 +131,12 @@ def _inspect(op: Operation) -> tuple[systemd.Unit, dict[str, Any], dict[str, byt
     return unit, manifest, captured
 
 
+def _nearest(name: str) -> str:
+    listed = systemd.systemctl("list-units", "--type=service", "--all", "--plain", "--no-legend")
+    near = difflib.get_close_matches(name, [line.split()[0] for line in listed.splitlines() if line.strip()], n=1)
+    return f"did you mean {near[0]}?" if near else "systemctl list-units --type=service shows what runs"
+
+
 def _option(argv: list[str], name: str) -> str | None:
     for at, argument in enumerate(argv):
         if argument == name and at + 1 < len(argv):
@@ -123,9 +146,9 @@ def _option(argv: list[str], name: str) -> str | None:
     return None
 
 
-def _port(op: Operation, unit: systemd.Unit, argv: list[str]) -> int:
+def _port(request: dict[str, Any], unit: systemd.Unit, argv: list[str]) -> int:
     """Returns the port that the unit serves on: asked for, or its --port, proven by its listener."""
-    port = op.request.get("port") or _option(argv, "--port")
+    port = request.get("port") or _option(argv, "--port")
     if port is None:
         raise Refused(f"the port of {unit.name} is not in its arguments", "no --port", "name it: --port N")
     if not processes.of_unit(unit, int(port)):

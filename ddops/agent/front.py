@@ -37,20 +37,22 @@ def open_to(layout: Layout, release: Release, *, trial: bool) -> None:
         return
     install(layout, release)
     port, target = int(release.front["port"]), _line(release)
-    if _target(layout) == target and not layout.front_closed.exists() and accepts(port):
+    if _target(layout) == target and not layout.front_closed.exists() and state(layout, release) == "open":
         return
     if trial:
         durable.write(layout.front_target_of_trial, target.encode(), mode=0o644)
     else:
         keep_open_to(layout, release)
-    if who := _strangers(layout, port):
-        raise GateFailed(
-            f"the front cannot open: port {port} is taken", f"it is held by {who}", "end that, then: ddops rollback"
-        )
-    durable.remove(layout.front_closed)
     # systemd does not start a socket whose service runs already
     systemd.systemctl("stop", layout.front_socket, layout.front_service, check=False)
     systemd.systemctl("reset-failed", layout.front_service, layout.front_socket, check=False)
+    if processes.listener(port):
+        raise GateFailed(
+            f"the front cannot open: port {port} is taken",
+            f"it is held by {processes.owners(port)}",
+            "end that, then: ddops rollback",
+        )
+    durable.remove(layout.front_closed)
     systemd.systemctl("start", layout.front_socket)
     systemd.systemctl("start", layout.front_service)
     if not accepts(port):

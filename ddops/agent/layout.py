@@ -15,7 +15,9 @@ RUNTIME_UNITS = Path("/run/systemd/system")
 BOOT_WANTS = UNITS / "multi-user.target.wants"
 LAB_MARK = Path("/etc/ddops-lab")
 
-_NAME = re.compile(r"[a-z][a-z0-9-]{0,38}[a-z0-9]")
+SERVICE_NAME = r"[a-z][a-z0-9-]{0,38}[a-z0-9]"
+SERVICE_NAME_IN_WORDS = "a service name is 2 to 40 of a-z, 0-9 and -, begins with a letter and does not end in -"
+_UNIT_NAME = re.compile(r"[A-Za-z0-9_@:\\.][A-Za-z0-9_@:\\.-]{0,246}\.service", re.ASCII)
 
 
 @dataclass(frozen=True)
@@ -107,13 +109,20 @@ class Layout:
 
 def layout_of(name: str, state_root: Path = STATE_ROOT, run_root: Path = RUN_ROOT) -> Layout:
     """Returns the layout of a service; raises Refused for a name that cannot be a unit's."""
-    if not _NAME.fullmatch(name):
-        raise Refused(
-            f"'{name}' cannot be a service name",
-            "a service name is 2 to 40 of a-z, 0-9 and -, begins with a letter and does not end in -",
-            "choose another name",
-        )
+    if not re.fullmatch(SERVICE_NAME, name):
+        raise Refused(f"'{name}' cannot be a service name", SERVICE_NAME_IN_WORDS, "choose another name")
     return Layout(name, state_root / name, run_root / name)
+
+
+def unit_name(name: str) -> str:
+    """Returns the name; raises Refused for one that cannot be a service unit's: systemctl would take it for more."""
+    if not _UNIT_NAME.fullmatch(name):
+        raise Refused(
+            f"'{name}' cannot be the name of a service unit",
+            "letters, digits and :-_.@\\, not - at the start, up to 255, .service at the end",
+            "systemctl list-units --type=service shows what runs",
+        )
+    return name
 
 
 def services(state_root: Path = STATE_ROOT) -> list[str]:

@@ -38,6 +38,9 @@ def check(op: Operation, trial: Release, way_back: Release | None) -> dict[str, 
         if not request.get("force"):
             _serves(way_back)
             _same_stack(layout, way_back)
+    systemd.must_not_be_masked(
+        trial.unit, layout.alias, *([layout.front_socket, layout.front_service] if trial.front else [])
+    )
     found["stack"] = _stack_of_trial(trial)
     _port_free(trial.port, "the release's own port")
     if not shutil.which("ss"):
@@ -49,8 +52,7 @@ def check(op: Operation, trial: Release, way_back: Release | None) -> dict[str, 
 
 def room(layout: Layout, bytes_needed: int, files_needed: int) -> None:
     """Raises Refused where the disk lacks bytes or inodes for a release, with head-room."""
-    durable.make_directory(layout.releases, 0o711)
-    disk = os.statvfs(layout.releases)
+    disk = os.statvfs(next(path for path in (layout.releases, *layout.releases.parents) if path.exists()))
     need = 2 * bytes_needed + (16 << 20)
     if disk.f_bavail * disk.f_frsize < need:
         raise Refused(
@@ -147,9 +149,9 @@ def _stack_of_trial(trial: Release) -> dict[str, Any]:
 
 
 def _port_free(port: int, what: str) -> None:
-    if inodes := processes.listener(port):
-        owners = ", ".join(processes.describe(p) for p in sorted(processes.holders(inodes))) or "nobody visible"
-        raise Refused(f"port {port} ({what}) is in use", f"by {owners}", "end that process, or choose other ports")
+    if processes.listener(port):
+        why = f"by {processes.owners(port)}"
+        raise Refused(f"port {port} ({what}) is in use", why, "end that process, or choose other ports")
 
 
 def _front_port(layout: Layout, port: int, way_back: Release | None) -> None:

@@ -104,6 +104,12 @@ def describe(pid: int) -> str:
     return f"pid {pid}"
 
 
+def owners(port: int) -> str:
+    """Returns in words who listens on a port."""
+    found = sorted(holders(listener(port) or set()))
+    return ", ".join(describe(pid) for pid in found) or "nobody that is visible"
+
+
 def of_unit(unit: Unit, port: int) -> bool:
     """Says whether the port's listener belongs to the unit's control group."""
     inodes = listener(port)

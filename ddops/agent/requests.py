@@ -37,6 +37,7 @@ def install_supervisor(layout: Layout, unit_text: str, agent: bytes) -> None:
 
     Raises Locked while an operation is under way: the agent is never replaced in the middle of one.
     """
+    systemd.must_not_be_masked(layout.supervisor)
     durable.make_directory(layout.operations, 0o700)
     with lock.held(layout):
         if steplog.under_way(layout) is not None:

@@ -1,51 +1,59 @@
 """The agent at the other end of one SSH channel: one JSON line a request, one or more a reply.
 
 A request is ``{"call": NAME, "args": {...}, "bytes": N}``, followed by N bytes where a call takes a
-payload. Replies are events and, last, ``{"event": "result", "result": ...}`` or
-``{"event": "error", "error": {...}}``; after an error the agent ends.
+payload. Replies are events, ``{"event": "alive"}`` each second while it lasts, and last
+``{"event": "result", "result": ...}`` or ``{"event": "error", "error": {...}}``; after an error the agent ends.
 """
 
 from __future__ import annotations
 
+import contextlib
+import errno
 import json
 import sys
+import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from subprocess import SubprocessError
 from typing import Any, BinaryIO
 
-from . import logs, preflight, requests, status
+from . import adopt, logs, preflight, requests, status, systemd
 from .errors import AgentError
-from .layout import layout_of, services
+from .layout import Layout, layout_of, services
+
+
+def _layout(args: dict[str, Any]) -> Layout:
+    systemd.must_run()
+    return layout_of(args["service"])
 
 
 def _stage(args: dict[str, Any], payload: bytes) -> Iterator[dict[str, Any]]:
-    layout = layout_of(args["service"])
+    layout = _layout(args)
     preflight.room(layout, len(payload) * 4, int(args["files"]))
     yield _result(requests.stage(layout, payload, args["manifest"].encode()))
 
 
 def _install(args: dict[str, Any], _: bytes) -> Iterator[dict[str, Any]]:
-    requests.install_supervisor(layout_of(args["service"]), args["unit"], Path(sys.argv[0]).read_bytes())
+    requests.install_supervisor(_layout(args), args["unit"], Path(sys.argv[0]).read_bytes())
     yield _result({})
 
 
 def _file(args: dict[str, Any], _: bytes) -> Iterator[dict[str, Any]]:
-    yield _result({"operation": requests.file(layout_of(args["service"]), args["request"])})
+    yield _result({"operation": requests.file(_layout(args), args["request"])})
 
 
 def _follow(args: dict[str, Any], _: bytes) -> Iterator[dict[str, Any]]:
-    yield from requests.follow(layout_of(args["service"]), args["operation"], args["after"])
+    yield from requests.follow(_layout(args), args["operation"], args["after"])
 
 
 def _logs(args: dict[str, Any], _: bytes) -> Iterator[dict[str, Any]]:
-    yield from logs.logs(layout_of(args["service"]), args["release"], args["last"], follow=args["follow"])
+    yield from logs.logs(_layout(args), args["release"], args["last"], follow=args["follow"])
     yield _result({})
 
 
 def _simple(function: Callable[..., Any], *names: str) -> Callable[[dict[str, Any], bytes], Iterator[dict[str, Any]]]:
     def call(args: dict[str, Any], _: bytes) -> Iterator[dict[str, Any]]:
-        yield _result(function(layout_of(args["service"]), *(args[n] for n in names)))
+        yield _result(function(_layout(args), *(args[n] for n in names)))
 
     return call
 
@@ -57,6 +65,7 @@ def _services(args: dict[str, Any], _: bytes) -> Iterator[dict[str, Any]]:
 CALLS = {
     "services": _services,
     "facts": _simple(status.facts),
+    "inspect": _simple(adopt.inspect, "unit", "port", "spec"),
     "install": _install,
     "stage": _stage,
     "file": _file,
@@ -73,25 +82,58 @@ def _result(value: Any) -> dict[str, Any]:
     return {"event": "result", "result": value}
 
 
-def serve(stdin: BinaryIO, stdout: BinaryIO) -> None:
+def serve(stdin: BinaryIO, stdout: BinaryIO, heartbeat_s: float = 1.0) -> None:
     """Answers requests until the input ends or a call fails."""
     while line := stdin.readline():
         request = json.loads(line)
-        payload = stdin.read(request.get("bytes", 0))
-        try:
-            for reply in CALLS[request["call"]](request["args"], payload):
-                _send(stdout, reply)
-        except AgentError as error:
-            _send(stdout, {"event": "error", "error": error.record()})
-            return
-        except (OSError, ValueError, KeyError, TypeError, AttributeError, SubprocessError) as error:
-            _send(
-                stdout,
-                {"event": "error", "error": {"code": "internal", "what": f"{request['call']}: {error!r}"}},
-            )
-            return
+        with _replies(stdout, heartbeat_s) as send:
+            payload = stdin.read(request.get("bytes", 0))  # a long one on a slow line: alive all the same
+            if not _answer(request, payload, send):
+                return
 
 
-def _send(stdout: BinaryIO, reply: dict[str, Any]) -> None:
-    stdout.write(json.dumps(reply).encode() + b"\n")
-    stdout.flush()
+def _answer(request: dict[str, Any], payload: bytes, send: Callable[[dict[str, Any]], None]) -> bool:
+    """Sends the replies to one request; returns whether the next one may come."""
+    try:
+        for reply in CALLS[request["call"]](request["args"], payload):
+            send(reply)
+    except AgentError as error:
+        send({"event": "error", "error": error.record()})
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, SubprocessError) as error:
+        if isinstance(error, BrokenPipeError):
+            raise
+        send({"event": "error", "error": _internal(request["call"], error)})
+    else:
+        return True
+    return False
+
+
+def _internal(call: str, error: Exception) -> dict[str, Any]:
+    if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EROFS):
+        what, hint = f"the host cannot store anything: {error.strerror}", "free space on the host: df -h; df -i"
+        return {"code": "refused", "what": what, "why": str(error.filename or call), "hint": hint}
+    return {"code": "internal", "what": f"{call}: {error!r}"}
+
+
+@contextlib.contextmanager
+def _replies(stdout: BinaryIO, heartbeat_s: float) -> Iterator[Callable[[dict[str, Any]], None]]:
+    """Gives a function that sends a reply, while a heartbeat goes out in every so many seconds."""
+    mutex, over = threading.Lock(), threading.Event()
+
+    def send(reply: dict[str, Any]) -> None:
+        with mutex:
+            stdout.write(json.dumps(reply).encode() + b"\n")
+            stdout.flush()
+
+    def beat() -> None:
+        with contextlib.suppress(OSError, ValueError):  # the client is gone: the call finds that out by itself
+            while not over.wait(heartbeat_s):
+                send({"event": "alive"})
+
+    heart = threading.Thread(target=beat, daemon=True)
+    heart.start()
+    try:
+        yield send
+    finally:
+        over.set()
+        heart.join()

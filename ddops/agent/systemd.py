@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from . import durable
-from .errors import AgentError
+from .errors import AgentError, Refused
 from .layout import BOOT_WANTS, RUNTIME_UNITS, UNITS, Layout
 
 
@@ -35,6 +35,22 @@ def systemctl(*arguments: str, timeout: float = 90.0, check: bool = True) -> str
     if check and done.returncode:
         raise SystemdError(f"systemctl {' '.join(arguments)} failed", done.stdout.strip())
     return done.stdout
+
+
+def must_run() -> None:
+    """Raises Refused where systemd is not PID 1: then nothing here could be done or known."""
+    if not Path("/run/systemd/system").is_dir():
+        pid_1 = Path("/proc/1/comm").read_text().strip()
+        raise Refused(
+            "systemd does not run on this host", f"PID 1 is {pid_1}", "name a host, not a container without systemd"
+        )
+
+
+def must_not_be_masked(*units: str) -> None:
+    """Raises Refused where an operator has masked one of the units."""
+    for name in units:
+        if show(name).load == "masked":
+            raise Refused(f"{name} is masked", "somebody does not want it to run", f"systemctl unmask {name}")
 
 
 @dataclass(frozen=True)

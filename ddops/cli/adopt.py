@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from .options import HostOption, JsonOption, ServiceOption, SiteOption
+from .options import HostOption, JsonOption, PatienceOption, ServiceOption, SiteOption, seconds
 
 NAME = "adopt"
 
@@ -17,7 +17,10 @@ def command(
         str | None,
         typer.Option(metavar="PROFILE", help="The hardware profile with its gates; needed where there are several."),
     ] = None,
-    port: Annotated[int | None, typer.Option(metavar="N", help="Where it serves, if not in its arguments.")] = None,
+    port: Annotated[
+        int | None, typer.Option(metavar="N", min=1, max=65535, help="Where it serves, if not in its arguments.")
+    ] = None,
+    patience: PatienceOption = "2m",
     host: HostOption = None,
     service: ServiceOption = None,
     site: SiteOption = None,
@@ -31,9 +34,11 @@ def command(
     from .outcome import tell
     from .progress import Progress
 
+    patience_s = seconds("--patience", patience)
     wanted = profiles.load(profile) if profile else profiles.only()
     at_home = sites.load(site)
     name, entry = sites.choose(at_home, host)
-    connect = target.connector(name, entry, service or wanted.service)
+    connect = target.connector(name, entry, wanted.service if service is None else service)
     output.say(output.paint(f"connecting to {name}", "dim"))
-    return tell("adopt", operation.run(connect(), connect, wanted, at_home, unit, port, Progress()), as_json=as_json)
+    done = operation.run(connect(), connect, wanted, at_home, unit, port, Progress(), patience_s)
+    return tell("adopt", done, as_json=as_json)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from .options import HostOption, JsonOption, ServiceOption, SiteOption, seconds
+from .options import HostOption, JsonOption, PatienceOption, ServiceOption, SiteOption, seconds
 
 if TYPE_CHECKING:
     from ..deploy import Plan
@@ -42,6 +42,7 @@ def command(
     drill_on_production: Annotated[
         bool, typer.Option("--drill-on-production", help="Allow a drill on a host that is no lab host.")
     ] = False,
+    patience: PatienceOption = "2m",
     service: ServiceOption = None,
     site: SiteOption = None,
     as_json: JsonOption = False,
@@ -59,14 +60,17 @@ def command(
     request = operation.Request(
         budget=budget,
         graphs=graphs,
-        soak_s=None if soak is None else seconds(soak),
-        confirm_s=None if confirm is None else seconds(confirm),
+        soak_s=None if soak is None else seconds("--soak", soak),
+        confirm_s=None if confirm is None else seconds("--confirm", confirm),
         first=first,
         force=force,
         drill=drill,
         drill_after_steps=drill_after,
         drill_on_production=drill_on_production,
     )
+    patience_s = seconds("--patience", patience)
+    if request.soak_s == 0:
+        raise UsageError("a soak of no time sees no fault", "--soak 0", f"--soak {wanted.soak:g}s is the profile's")
     if request.confirm_s == 0:
         raise UsageError("a confirmation in no time cannot come", "--confirm 0", "--confirm 10m")
     if drill_after and not drill:
@@ -74,7 +78,7 @@ def command(
     operation.options_of(wanted, request)
     at_home = sites.load(site)
     name, entry = sites.choose(at_home, host)
-    connect = target.connector(name, entry, service or wanted.service)
+    connect = target.connector(name, entry, wanted.service if service is None else service)
     output.say(output.paint(f"connecting to {name}", "dim"))
     agent = connect()
     made = operation.plan(agent, wanted, at_home, entry, request)
@@ -89,7 +93,7 @@ def command(
     if sys.stdin.isatty() and sys.stderr.isatty() and not yes and not typer.confirm("deploy?", err=True):
         output.say("nothing was changed")
         return 0
-    return tell("deploy", operation.run(agent, connect, made, Progress()), as_json=as_json)
+    return tell("deploy", operation.run(agent, connect, made, Progress(), patience_s), as_json=as_json)
 
 
 def _show(made: Plan, say: Callable[[str], None]) -> None:

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from .options import HostOption, JsonOption, ServiceOption, SiteOption
+from .options import HostOption, JsonOption, PatienceOption, ServiceOption, SiteOption, seconds
 
 NAME = "rollback"
 
@@ -17,6 +17,7 @@ def command(
         int | None, typer.Option(metavar="RELEASE", help="A promoted release, instead of known-good.")
     ] = None,
     no_wait: Annotated[bool, typer.Option("--no-wait", help="Do not wait for the right answer (exit 10).")] = False,
+    patience: PatienceOption = "2m",
     service: ServiceOption = None,
     site: SiteOption = None,
     as_json: JsonOption = False,
@@ -28,8 +29,9 @@ def command(
     from .outcome import tell
     from .progress import Progress
 
+    patience_s = seconds("--patience", patience)
     agent, connect = target.existing(host, site, service)
-    done = operation.run(agent, connect, to, Progress(), wait=not no_wait)
+    done = operation.run(agent, connect, to, Progress(), wait=not no_wait, patience=patience_s)
     if no_wait:
         if as_json:
             output.document({**done, "exit_code": int(ExitCode.NOT_WAITED)})

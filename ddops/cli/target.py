@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import difflib
+import re
 from collections.abc import Callable
 from pathlib import Path
 
 from .. import hosts, site
+from ..agent.layout import SERVICE_NAME, SERVICE_NAME_IN_WORDS
 from ..errors import Refused, UsageError
 from ..remote import Agent
 from ..site import HostEntry
@@ -17,12 +20,17 @@ def entry(host: str | None, site_file: Path | None) -> tuple[str, HostEntry]:
         return "local", HostEntry(address="local")
     if host and "@" in host:
         user, _, address = host.partition("@")
-        return host, HostEntry(address=address, user=user)
+        try:
+            return host, HostEntry(address=address, user=user)
+        except ValueError:
+            raise UsageError(f"'{host}' is no host", "user@address is wanted", "--host ops@192.0.2.7") from None
     return site.choose(site.load(site_file), host)
 
 
 def connector(name: str, found: HostEntry, service: str) -> Callable[[], Agent]:
-    """Returns what makes a fresh connection to the service's agent."""
+    """Returns what makes a fresh connection to the service's agent; raises UsageError for a name that none can have."""
+    if not re.fullmatch(SERVICE_NAME, service):
+        raise UsageError(f"'{service}' cannot be a service name", SERVICE_NAME_IN_WORDS, "--service NAME")
     return lambda: Agent(hosts.connect(name, found), service)
 
 
@@ -32,7 +40,9 @@ def existing(host: str | None, site_file: Path | None, service: str | None) -> t
     agent = Agent(hosts.connect(name, found), service or "")
     known = agent.ask("services")
     if service and service not in known:
-        raise Refused(f"{name} has no service '{service}'", f"it has: {', '.join(known) or 'none'}", "ddops adopt UNIT")
+        near = difflib.get_close_matches(service, known, n=1)
+        hint = f"did you mean '{near[0]}'?" if near else "ddops adopt UNIT"
+        raise Refused(f"{name} has no service '{service}'", f"it has: {', '.join(known) or 'none'}", hint)
     if not service:
         if not known:
             raise Refused(f"{name} has no service yet", "nothing was adopted or deployed there", "ddops adopt UNIT")

@@ -28,6 +28,7 @@ class Host(Protocol):
     """A machine that ddops can reach."""
 
     name: str
+    user: str
     as_root: list[str]
     """Words before a command that has to run as root."""
 

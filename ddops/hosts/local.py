@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import getpass
 import os
 import select
 import subprocess
 import tempfile
 
 from ..errors import Unreachable
+from .lines import Lines
 
 
 class LocalChannel:
@@ -16,7 +18,7 @@ class LocalChannel:
         self._process = subprocess.Popen(
             words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self._stderr, start_new_session=True
         )
-        self._buffer = b""
+        self._lines = Lines(self._read)
 
     def send(self, data: bytes) -> None:
         assert self._process.stdin is not None  # noqa: S101 - PIPE above
@@ -27,17 +29,14 @@ class LocalChannel:
             raise Unreachable("the agent on this machine ended", self.errors()) from None
 
     def line(self, timeout: float) -> bytes:
+        return self._lines.next(timeout)
+
+    def _read(self, timeout: float) -> bytes:
         assert self._process.stdout is not None  # noqa: S101 - PIPE above
         descriptor = self._process.stdout.fileno()
-        while b"\n" not in self._buffer:
-            if not select.select([descriptor], [], [], timeout)[0]:
-                raise Unreachable("the agent on this machine is silent", f"nothing came for {timeout:g} s")
-            data = os.read(descriptor, 1 << 16)
-            if not data:
-                break
-            self._buffer += data
-        line, end, self._buffer = self._buffer.partition(b"\n")
-        return line + end
+        if not select.select([descriptor], [], [], timeout)[0]:
+            raise Unreachable("the agent on this machine is silent", f"nothing came for {timeout:g} s")
+        return os.read(descriptor, 1 << 16)
 
     def errors(self) -> str:
         self._stderr.seek(0)
@@ -54,6 +53,7 @@ class LocalChannel:
 class LocalHost:
     def __init__(self) -> None:
         self.name = "local"
+        self.user = getpass.getuser()
         self.as_root = [] if os.geteuid() == 0 else ["sudo", "-n"]
 
     def open(self, words: list[str]) -> LocalChannel:

@@ -2,27 +2,27 @@
 
 from __future__ import annotations
 
-import base64
-import hashlib
-import re
 import socket
-from pathlib import Path
+import threading
 from typing import Any
 
 import fabric
 import paramiko
 
 from .. import quoting
-from ..errors import Refused, Unreachable
+from ..errors import Unreachable, UsageError
 from ..site import HostEntry
+from . import host_keys
+from .lines import Lines
 
 CONNECT_TIMEOUT_S = 10
+DEAD_AFTER_S = 5
 
 
 class SshChannel:
     def __init__(self, channel: paramiko.Channel, host: str) -> None:
         self._channel, self._host = channel, host
-        self._buffer = b""
+        self._lines = Lines(self._read)
         self._errors = b""
 
     def send(self, data: bytes) -> None:
@@ -33,19 +33,20 @@ class SshChannel:
             raise Unreachable(f"{self._host} was lost", str(error) or self.errors() or "it took no more data") from None
 
     def line(self, timeout: float) -> bytes:
+        return self._lines.next(timeout)
+
+    def _read(self, timeout: float) -> bytes:
         self._channel.settimeout(timeout)
-        while b"\n" not in self._buffer:
-            try:
-                data = self._channel.recv(1 << 16)
-            except TimeoutError:
-                raise Unreachable(f"{self._host} is silent", f"nothing came for {timeout:g} s") from None
-            except (OSError, EOFError, paramiko.SSHException) as error:
-                raise Unreachable(f"the connection to {self._host} broke", str(error)) from None
-            if not data:
-                break
-            self._buffer += data
-        line, end, self._buffer = self._buffer.partition(b"\n")
-        return line + end
+        try:
+            data = self._channel.recv(1 << 16)
+        except TimeoutError:
+            raise Unreachable(f"{self._host} is silent", f"nothing came for {timeout:g} s") from None
+        except (OSError, EOFError, paramiko.SSHException) as error:
+            raise Unreachable(f"the connection to {self._host} broke", str(error)) from None
+        # paramiko ends a stream alike where the command ends and where the connection does
+        if not data and self._channel.status_event.wait(DEAD_AFTER_S) and self._channel.exit_status == -1:
+            raise Unreachable(f"the connection to {self._host} broke", self.errors() or "in the middle of an answer")
+        return data
 
     def errors(self) -> str:
         while self._channel.recv_stderr_ready() and (data := self._channel.recv_stderr(1 << 16)):
@@ -62,79 +63,136 @@ class SshHost:
     def __init__(self, name: str, entry: HostEntry) -> None:
         self.name = name
         self._entry = entry
-        self._connection = self._configure()
-        self.as_root = [] if self._connection.user == "root" else ["sudo", "-n"]
+        try:
+            self._connection = self._hop(entry.address, entry.user, entry.port, jump=entry.jump)
+        except (ValueError, RecursionError) as error:  # a port that is none; hosts that jump through each other
+            raise UsageError(
+                f"no way to {name} can be made of '{entry.address}'", str(error), "correct the site file or ssh_config"
+            ) from None
+        self.user = str(self._connection.user)
+        self.as_root = [] if self.user == "root" else ["sudo", "-n"]
 
-    def _configure(self) -> Any:
+    def _hop(
+        self,
+        address: str,
+        user: str | None = None,
+        port: int | None = None,
+        jump: str | None = None,
+        through: Any = None,
+    ) -> Any:
+        """Returns a connection that is not open yet, ``through`` another one or as ``jump`` and ssh_config say."""
         entry = self._entry
-        arguments: dict[str, Any] = {}
+        arguments: dict[str, Any] = {
+            "banner_timeout": CONNECT_TIMEOUT_S,
+            "auth_timeout": CONNECT_TIMEOUT_S,
+            "channel_timeout": CONNECT_TIMEOUT_S,
+            "transport_factory": _transport,
+        }
         if entry.identity_file:
-            arguments |= {"key_filename": str(entry.identity_file), "look_for_keys": False, "allow_agent": False}
+            path = entry.identity_file.expanduser()
+            if not path.is_file():
+                raise UsageError(f"{self.name}: identity_file is not there", str(path), "correct it in the site file")
+            arguments |= {"key_filename": str(path), "look_for_keys": False, "allow_agent": False}
         connection = fabric.Connection(
-            entry.address,
-            user=entry.user,
-            port=entry.port,
+            address,
+            user=user,
+            port=port,
+            gateway=False,
             connect_timeout=CONNECT_TIMEOUT_S,
             connect_kwargs=arguments,
         )
-        # Fabric accepts every key, changed ones too, unless told otherwise
-        known = [entry.known_hosts] if entry.known_hosts else [Path.home() / ".ssh/known_hosts"]
-        if not entry.known_hosts:
-            known.append(Path("/etc/ssh/ssh_known_hosts"))
-        for path in known:
-            if path.exists():
-                connection.client.load_host_keys(str(path))
-        connection.client.set_missing_host_key_policy(_Refuse(known[0]))
+        if not 0 < connection.port < 65536:
+            raise ValueError(f"{connection.port} is no port")
+        connection.gateway = through or self._way_in(connection, jump)
+        host_keys.check_strictly(connection, entry.known_hosts)
         return connection
+
+    def _way_in(self, connection: Any, jump: str | None) -> Any:
+        """Returns the last hop before a host, or a ProxyCommand, or None.
+
+        Not Fabric's own: that one accepts any key of a hop, and takes several hops in the wrong order.
+        """
+        config = connection.ssh_config
+        hops = [hop.strip() for hop in (jump or config.get("proxyjump", "none")).split(",")]
+        if hops == ["none"]:
+            return None if jump else config.get("proxycommand")
+        found = None
+        for hop in hops:
+            if connection.derive_shorthand(hop)["host"] in (connection.original_host, connection.host):
+                return None  # 'Host *' means the hop itself, too
+            found = self._hop(hop, through=found)
+        return found
 
     def open(self, words: list[str]) -> SshChannel:
         try:
             if not self._connection.is_connected:
                 self._connection.open()
-                # without it each small message waits for the peer's delayed acknowledgement: 40 ms
-                self._connection.transport.sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             channel = self._connection.create_session()
-            channel.exec_command(quoting.shell(words))
+            # paramiko waits for the host's word on a command for ever
+            impatience = threading.Timer(CONNECT_TIMEOUT_S, self._connection.transport.close)
+            impatience.start()
+            try:
+                channel.exec_command(quoting.shell(words))
+            finally:
+                impatience.cancel()
         except paramiko.BadHostKeyException as error:
-            raise Refused(
-                f"the host key of {self.name} has changed",
-                f"expected {_fingerprint(error.expected_key)}, got {_fingerprint(error.key)}",
-                "if the host was reinstalled, replace its line in the known_hosts file",
-            ) from None
+            raise host_keys.changed(self._stuck(), self._entry.known_hosts, error) from None
         except paramiko.AuthenticationException as error:
-            user = self._connection.user
-            raise Unreachable(f"{self.name} does not let {user} in", str(error), "check user and key") from None
+            hop = self._stuck()
+            raise Unreachable(
+                f"{self._called(hop)} does not let {hop.user} in", str(error), f"try by hand: {self._by_hand()}"
+            ) from None
+        except (UnicodeError, OverflowError) as error:
+            raise UsageError(
+                f"{self._connection.host}:{self._connection.port} is no address", str(error), "correct the address"
+            ) from None
         except (OSError, EOFError, paramiko.SSHException) as error:
             raise Unreachable(
-                f"cannot connect to {self.name}",
+                f"cannot connect to {self._called(self._stuck())}",
                 str(error) or type(error).__name__,
-                f"does 'ssh {self._entry.address} true' work?",
+                f"try by hand: {self._by_hand()}",
             ) from None
         return SshChannel(channel, self.name)
 
     def close(self) -> None:
-        self._connection.close()
+        for hop in reversed(self._hops()):
+            hop.client.close()
+
+    def _hops(self) -> list[Any]:
+        """Returns the connections on the way, this machine's neighbour first."""
+        hops = [self._connection]
+        while isinstance(hops[0].gateway, fabric.Connection):
+            hops.insert(0, hops[0].gateway)
+        return hops
+
+    def _stuck(self) -> Any:
+        """Returns the first hop that has not let us in."""
+        transports = ((hop, hop.client.get_transport()) for hop in self._hops())
+        return next((h for h, t in transports if t is None or not t.is_authenticated()), self._connection)
+
+    def _called(self, hop: Any) -> str:
+        return self.name if hop is self._connection else f"{hop.original_host}, on the way to {self.name}"
+
+    def _by_hand(self) -> str:
+        """Returns the command that goes the same way with OpenSSH."""
+        entry, words = self._entry, ["ssh"]
+        if entry.identity_file:
+            words += ["-i", str(entry.identity_file)]
+        if entry.known_hosts:
+            words += ["-o", f"UserKnownHostsFile={entry.known_hosts}"]
+        if entry.jump:
+            words += ["-J", entry.jump]
+        if self._connection.port != 22:
+            words += ["-p", str(self._connection.port)]
+        return quoting.shell([*words, f"{self.user}@{self._connection.original_host}", "true"])
 
 
-class _Refuse(paramiko.MissingHostKeyPolicy):
-    def __init__(self, known_hosts: Path) -> None:
-        self._known_hosts = known_hosts
-
-    def missing_host_key(self, client: paramiko.SSHClient, hostname: str, key: paramiko.PKey) -> None:
-        raise Refused(
-            f"the host key of {hostname} is not known",
-            f"it shows {_fingerprint(key)}, {self._known_hosts} has no line for it",
-            f"compare it on the host, then: {_keyscan(hostname)} >> {self._known_hosts}",
-        )
-
-
-def _fingerprint(key: paramiko.PKey) -> str:
-    digest = base64.b64encode(hashlib.sha256(key.asbytes()).digest()).rstrip(b"=").decode()
-    return f"{key.get_name()} SHA256:{digest}"
-
-
-def _keyscan(hostname: str) -> str:
-    """paramiko writes a host with a port of its own as known_hosts does: [name]:port."""
-    if found := re.fullmatch(r"\[(.+)\]:(\d+)", hostname):
-        return f"ssh-keyscan -p {found[2]} {found[1]}"
-    return f"ssh-keyscan {hostname}"
+def _transport(sock: Any, **more: Any) -> paramiko.Transport:
+    """Returns a transport on a socket of our own kind; a channel through another hop has nothing to set."""
+    if isinstance(sock, socket.socket):
+        # without it each small message waits for the peer's delayed acknowledgement: 40 ms
+        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        if hasattr(socket, "TCP_USER_TIMEOUT"):  # Linux
+            # a write to a peer that is gone would wait for a quarter of an hour
+            sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, DEAD_AFTER_S * 1000)
+    return paramiko.Transport(sock, **more)

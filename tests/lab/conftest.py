@@ -106,9 +106,13 @@ def stub_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-def stub(lab: Lab, stub_folder: Path, tmp_path: Path) -> Iterator[ServiceHost]:
-    """A fresh host on which the scripted engine serves at the public port, started by hand."""
-    lab.up("stub", options=HostOptions(binds=(Bind(stub_folder, "/opt/stub"),)))
+def stub(request: pytest.FixtureRequest, lab: Lab, stub_folder: Path, tmp_path: Path) -> Iterator[ServiceHost]:
+    """A fresh host on which the scripted engine serves at the public port, started by hand.
+
+    A test that wants another disk gives it as the fixture's parameter.
+    """
+    disk = getattr(request, "param", HostOptions().disk)
+    lab.up("stub", options=HostOptions(disk=disk, binds=(Bind(stub_folder, "/opt/stub"),)))
     entry = yaml.safe_load(lab.config.site.read_text())["hosts"]["stub"]
     site = tmp_path / "site.yaml"
     values = {"hosts": {"stub": entry}, "engine": {"python": "/opt/stub/bin/python"}, "model": "/opt/stub/model"}

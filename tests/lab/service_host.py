@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -215,6 +216,22 @@ class ServiceHost:
         except (httpx.NetworkError, httpx.RemoteProtocolError):
             return None
         return answer.json() if answer.status_code == 200 else None
+
+
+@contextlib.contextmanager
+def unchanged(host: ServiceHost) -> Iterator[None]:
+    """Fails the test where the body changes units, pointers or the processes that serve."""
+    before = _state_of(host)
+    yield
+    after = _state_of(host)
+    assert after == before, sorted(set(before) ^ set(after))
+
+
+def _state_of(host: ServiceHost) -> list[str]:
+    files = "find /etc/systemd /run/systemd/system -printf '%p %l %s %T@\\n'"
+    pointers = f"cd {STATE} 2>/dev/null && sha256sum known-good live front-target rollback agent.pyz 2>/dev/null"
+    units = "systemctl show 'lab*' 'sglang*' 'ddops-supervisor*' --property=Id,MainPID,ActiveState"
+    return host.on("sh", "-c", f"{files}; {pointers}; {units}").splitlines()
 
 
 def wait_for(condition: Any, seconds: float, what: str) -> Any:

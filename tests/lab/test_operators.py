@@ -102,7 +102,7 @@ def test_an_interrupt_at_any_moment_says_what_goes_on_at_the_host(served: Servic
     wait_for(lambda: served.starts("lab-0002.service"), 20, "the trial loads")
     told = interrupted(client)
     assert told["what"] == f"interrupted: nobody watches operation {DEPLOY} any more"
-    assert "goes on at stub, at step load" in told["why"]
+    assert "goes on at stub, at load" in told["why"]
     assert served.active("lab-0002.service") == "active"
 
     client = served.start("rollback")

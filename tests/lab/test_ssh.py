@@ -1,0 +1,270 @@
+"""SSH as it is in the field: keys, users, sudo, silence, cuts, delay, a host behind another one."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import re
+import socket
+import subprocess
+import threading
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from ddops import hosts
+from ddops import site as sites
+from ddops.errors import Unreachable
+from ddops.remote import Agent
+
+from .service_host import ServiceHost, unchanged, wait_for
+
+pytestmark = pytest.mark.lab
+
+DEPLOY = 3  # the operation after the adoption and the first deploy
+
+
+def through(host: ServiceHost, folder: Path, **entry: Any) -> ServiceHost:
+    """Returns the host with other values in its entry of the site file; None takes a value away."""
+    site = yaml.safe_load(Path(host.environment["DDOPS_SITE"]).read_text())
+    values = {**site["hosts"][host.name], **entry}
+    site["hosts"][host.name] = {k: v for k, v in values.items() if v is not None}
+    path = folder / "other-site.yaml"
+    path.write_text(yaml.safe_dump(site))
+    return replace(host, environment={**host.environment, "DDOPS_SITE": str(path)})
+
+
+def let_in(host: ServiceHost) -> list[str]:
+    """Returns who was let in by the host's sshd: user and address."""
+    lines = host.on("journalctl", "-t", "sshd", "-o", "cat", "--no-pager")
+    return re.findall(r"Accepted publickey for (\S+ from \S+)", lines)
+
+
+def fingerprint(host: ServiceHost) -> str:
+    return host.on("ssh-keygen", "-lf", "/etc/ssh/ssh_host_ed25519_key.pub").split()[1]
+
+
+def accept(hint: str) -> None:
+    """Runs the command that a refusal names."""
+    subprocess.run(["sh", "-c", hint.partition("then: ")[2]], check=True, capture_output=True)
+
+
+def socket_of(pid: int, port: int) -> socket.socket:
+    """Returns another process's own TCP socket that is connected to a port (pidfd_getfd(2))."""
+    process = os.pidfd_open(pid)
+    for descriptor in Path(f"/proc/{pid}/fd").iterdir():
+        if not os.readlink(descriptor).startswith("socket:"):
+            continue
+        taken = ctypes.CDLL(None).syscall(438, process, int(descriptor.name), 0)
+        found = socket.socket(fileno=taken)
+        if found.family == socket.AF_INET and found.getpeername()[1] == port:
+            return found
+    raise AssertionError(f"process {pid} has no connection to port {port}")
+
+
+def connections() -> str:
+    """Returns this machine's established connections to any sshd."""
+    listed = subprocess.run(["ss", "-tnH", "state", "established", "dport", "=", ":22"], capture_output=True, text=True)
+    return listed.stdout
+
+
+def test_an_unknown_or_changed_host_key_is_refused_until_it_is_accepted(adopted: ServiceHost, tmp_path: Path) -> None:
+    host = through(adopted, tmp_path, known_hosts=str(tmp_path / "known hosts"))
+    before, first = let_in(host), fingerprint(host)
+    ran = host.ddops("status")
+    assert ran.code == 5
+    assert first in ran.document["error"]["why"]
+    assert let_in(host) == before, "nobody logs in to a host that is not known"
+    accept(ran.document["error"]["hint"])
+    assert host.ddops("status").code == 0
+
+    key = "/etc/ssh/ssh_host_ed25519_key"
+    host.on("sh", "-c", f"rm {key}*; ssh-keygen -q -t ed25519 -N '' -f {key}; systemctl restart ssh")
+    before, second = let_in(host), fingerprint(host)
+    ran = host.ddops("rollback")
+    assert ran.code == 5
+    assert f"shows ssh-ed25519 {second}" in ran.document["error"]["why"]
+    assert f"has ssh-ed25519 {first}" in ran.document["error"]["why"]
+    assert let_in(host) == before
+    accept(ran.document["error"]["hint"])
+    assert host.ddops("status").code == 0
+    assert len(let_in(host)) == len(before) + 1
+
+
+def test_a_user_needs_sudo_without_a_password_and_is_told_the_rule(adopted: ServiceHost, tmp_path: Path) -> None:
+    nobody = through(adopted, tmp_path, user="nobody-here")
+    ran = nobody.ddops("status")
+    assert ran.code == 6
+    assert "nobody-here" in ran.document["error"]["what"]
+
+    ops = through(adopted, tmp_path, user="ops")
+    ops.on("rm", "/etc/sudoers.d/ops")
+    with unchanged(ops):
+        assert ops.ddops("status").code == 5
+        ran = ops.deploy(8)
+    assert ran.code == 5
+    assert ops.outcome(2) is None
+    command = ran.document["error"]["hint"].partition("on the host: ")[2].partition("; or")[0]
+    ops.on("sh", "-c", command)
+    assert "NOPASSWD: ALL" not in ops.on("cat", "/etc/sudoers.d/ddops")
+    ran = ops.deploy(8)
+    assert ran.code == 0, ran
+    assert ops.boots() == "lab-0001.service"
+    assert let_in(ops)[-1].startswith("ops from")
+
+    ops.on("sh", "-c", "(echo 'echo welcome'; cat ~ops/.bashrc) > /tmp/rc; cp /tmp/rc ~ops/.bashrc")
+    ran = ops.ddops("status")
+    assert ran.code == 5
+    assert ran.document["error"]["why"] == "welcome"
+
+
+def test_a_host_that_falls_silent_is_noticed_in_a_call_that_does_not_stream(adopted: ServiceHost) -> None:
+    entry = sites.load(Path(adopted.environment["DDOPS_SITE"])).hosts[adopted.name]
+    agent, lost = Agent(hosts.connect(adopted.name, entry), "lab"), []
+    assert agent.ask("services") == ["lab"]
+
+    def send_much() -> None:
+        try:
+            agent.ask("stage", payload=bytes(8 << 20), manifest="", files=1)
+        except Unreachable as error:
+            lost.append(error)
+
+    adopted.on("systemctl", "kill", "-s", "STOP", "--kill-whom=main", "sglang.service")
+    client = adopted.start("status")  # it waits for an answer of the engine, half a minute at most
+    wait_for(lambda: ":8000" in adopted.on("ss", "-tnH", "state", "established"), 20, "the agent asks the engine")
+    with socket_of(client.pid, 22) as connection:
+        assert connection.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)
+
+    adopted.lab.blackhole(adopted.name)
+    sender = threading.Thread(target=send_much, daemon=True)
+    sender.start()
+    code, document = adopted.finish(client, 15)
+    assert code == 6
+    assert "ddops status --host stub" in document["error"]["hint"]
+    sender.join(15)
+    assert lost, "a write to a host that is gone does not wait for it"
+
+
+@pytest.mark.parametrize("phases", [("drain", "load", "lossless"), ("stop", "soak", "promote")])
+def test_the_host_finishes_alone_in_whichever_phase_it_is_cut_off(served: ServiceHost, phases: tuple[str, ...]) -> None:
+    clients = []
+    for at, phase in enumerate(phases):
+        operation = DEPLOY + at
+        clients.append(served.start_deploy(9 + at))
+        wait_for(lambda p=phase, o=operation: served.began(p, o), 30, phase)
+        with socket_of(clients[-1].pid, 22) as connection:
+            local = connection.getsockname()
+        served.lab.cut(served.name)
+        outcome = wait_for(lambda o=operation: served.outcome(o), 30, "the host ends the operation, cut off")
+        assert outcome["outcome"] == "promoted", outcome["reason"]
+        assert served.boots() == f"lab-{2 + at:04d}.service"
+        if phase == phases[-1]:  # TCP outlives the others, which are short
+            gone = f"{local[0]}:{local[1]}"
+            wait_for(lambda g=gone: g not in connections(), 30, "the client notices and lets the connection go")
+        served.lab.heal(served.name)
+    for at, client in enumerate(clients):
+        code, document = served.finish(client)
+        assert (code, document["outcome"], document["operation"]) == (0, "promoted", DEPLOY + at)
+
+
+def test_a_client_that_gives_up_says_what_goes_on_and_how_to_look_again(served: ServiceHost) -> None:
+    served.script(w13={"load_s": 2})
+    client = served.start("deploy", "lab", "--budget", "12", "--soak", "1s", "--patience", "0s")
+    wait_for(lambda: served.began("load", DEPLOY), 20, "the load")
+    served.lab.cut(served.name)
+    code, document = served.finish(client)
+    assert code == 6
+    told = document["error"]["what"]
+    assert re.search("operation 3, last seen at (stop|switch|load); the host goes on alone", told), told
+    command = document["error"]["hint"].partition(",")[0]
+    assert command == "ddops status --host stub"
+
+    assert served.ddops("status").code == 6
+    wait_for(lambda: served.outcome(DEPLOY), 30, "the host ends the operation")
+    served.lab.heal(served.name)
+    ran = served.ddops("status")
+    assert ran.code == 0
+    assert [(o["operation"], o["outcome"]) for o in ran.document["last"]] == [(DEPLOY, "promoted")]
+    assert ran.document["live"]["release"] == 2
+
+
+class Counting:
+    """A TCP relay on this machine that counts how often one side spoke and then the other: serial round trips."""
+
+    def __init__(self, address: str) -> None:
+        self._listener = socket.create_server(("127.0.0.1", 0))
+        self.port = self._listener.getsockname()[1]
+        self.connections = self.turns = 0
+        self._host_spoke_last = True
+        threading.Thread(target=self._run, args=(address,), daemon=True).start()
+
+    def _run(self, address: str) -> None:
+        while True:
+            client, _ = self._listener.accept()
+            self.connections += 1
+            host = socket.create_connection((address, 22))
+            for pair in ((client, host, False), (host, client, True)):
+                threading.Thread(target=self._pass_on, args=pair, daemon=True).start()
+
+    def _pass_on(self, source: socket.socket, target: socket.socket, from_host: bool) -> None:
+        source.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        target.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        while data := source.recv(1 << 16):
+            self.turns += self._host_spoke_last and not from_host
+            self._host_spoke_last = from_host
+            target.sendall(data)
+        target.shutdown(socket.SHUT_WR)
+
+
+def test_a_host_that_is_far_away_is_deployed_to_in_few_round_trips(adopted: ServiceHost, tmp_path: Path) -> None:
+    relay, known = Counting(adopted.lab.address(adopted.name)), tmp_path / "known_hosts"
+    key = adopted.on("cat", "/etc/ssh/ssh_host_ed25519_key.pub").split()
+    known.write_text(f"[127.0.0.1]:{relay.port} {key[0]} {key[1]}\n")
+    far = through(adopted, tmp_path, address="127.0.0.1", port=relay.port, known_hosts=str(known))
+    adopted.lab.delay(adopted.name, 300)
+    ran = far.deploy(8)
+    assert ran.code == 0, ran
+    assert far.boots() == "lab-0001.service"
+    assert relay.connections == 1
+    assert relay.turns <= 14, "12 were measured, SSH's own handshake among them"
+
+
+def test_a_host_behind_another_one_is_reached_with_strict_keys_on_both(adopted: ServiceHost, tmp_path: Path) -> None:
+    lab = adopted.lab
+    lab.up("jump")
+    gate, target = lab.address("jump"), lab.address(adopted.name)
+    lines = lab.config.known_hosts.read_text().splitlines(keepends=True)
+    known = tmp_path / "known_hosts"
+    host = through(adopted, tmp_path, jump=f"root@{gate}", known_hosts=str(known))
+    for missing, other in ((gate, target), (target, gate)):
+        known.write_text("".join(line for line in lines if f",{other} " in line))
+        before = let_in(adopted)
+        ran = host.ddops("status")
+        assert ran.code == 5
+        assert f"the host key of {missing} is not known" in ran.document["error"]["what"]
+        assert let_in(adopted) == before
+        accept(ran.document["error"]["hint"])
+        assert host.ddops("status").code == 0
+        assert let_in(adopted) == [*before, f"root from {gate}"]
+
+    (tmp_path / ".ssh").mkdir()
+    (tmp_path / ".ssh/config").write_text(
+        f"Host {adopted.name}\n HostName {target}\n ProxyJump gate\nHost gate\n HostName {gate}\n"
+        f'Host *\n User root\n IdentityFile {lab.config.key}\n UserKnownHostsFile "{known}"\n'
+    )
+    plain = through(adopted, tmp_path, address=adopted.name, user=None, identity_file=None, known_hosts=None)
+    mine = replace(plain, environment={**plain.environment, "HOME": str(tmp_path)})
+    before = let_in(adopted)
+    ran = mine.deploy(8)
+    assert ran.code == 0, ran
+    assert let_in(adopted) == [*before, f"root from {gate}"]
+    known.write_text("".join(line for line in lines if f",{target} " in line))
+    assert mine.ddops("status").code == 5
+    lab.down("jump")
+    known.write_text("".join(lines))
+    ran = mine.ddops("status")
+    assert ran.code == 6
+    assert "gate, on the way to stub" in ran.document["error"]["what"]

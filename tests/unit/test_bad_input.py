@@ -1,0 +1,163 @@
+"""What users mistype: named before anything is done, with the nearest right one or the next step."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import yaml
+
+from ddops import config, profile, resources, site
+from ddops.agent import layout
+from ddops.agent.errors import Refused
+from ddops.errors import UsageError
+
+# no host is there: whatever ends with 2 was found before anybody connected
+SITE = "hosts: {gpu-1: {address: 127.0.0.1, port: 1}}\nengine: {python: /p}\nmodel: /m\n"
+HOSTILE = ["../../etc", "a/b", "/etc", "-x", "--now", "ünit", "a b", "a\nb", "", "x" * 300, "%n", "$(id)", "A", "a.b"]
+
+
+def ddops(folder: Path, *args: str) -> tuple[int, dict[str, str], str]:
+    """Runs ddops with --json; returns its exit code, the error of its document, and stderr."""
+    (folder / "site.yaml").write_text(SITE)
+    done = subprocess.run(
+        [sys.executable, "-m", "ddops", *args, "--json"],
+        env={"PATH": "/usr/bin:/bin", "HOME": str(folder), "DDOPS_SITE": str(folder / "site.yaml")},
+        cwd=folder,
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert "Traceback" not in done.stderr
+    return done.returncode, json.loads(done.stdout)["error"] if done.stdout else {}, done.stderr
+
+
+@pytest.mark.parametrize(
+    ("args", "what", "hint"),
+    [
+        (["deploy", "lba"], "unknown profile 'lba'", "did you mean 'lab'?"),
+        (["deploy", "../../etc/passwd"], "unknown profile '../../etc/passwd'", ""),
+        (["deploy", "no.yaml"], "cannot read no.yaml", ""),
+        (["status", "--host", "gpu1"], "unknown host 'gpu1'", "did you mean 'gpu-1'?"),
+        (["status", "--host", "root@-oProxyCommand=id"], "'root@-oProxyCommand=id' is no host", "--host ops@192.0.2.7"),
+        (["status", "--host", "root@"], "'root@' is no host", "--host ops@192.0.2.7"),
+        (["status", "--host", "root@" + "x" * 300], "is no address", "correct the address"),
+        (["status", "--host", "root@h:99999"], "no way to root@h:99999", "correct the site file or ssh_config"),
+        (["status", "--host", "root@h:ssh"], "no way to root@h:ssh", "correct the site file or ssh_config"),
+        (["deploy", "lab", "--budget", "0"], "budget 0 is out of range", "--budget 8 is its default"),
+        (["deploy", "lab", "--budget", "-1"], "budget -1 is out of range", "--budget 8 is its default"),
+        (["deploy", "lab", "--budget", "9" * 30], "is out of range", "--budget 8 is its default"),
+        (["deploy", "lab", "--soak", "0"], "a soak of no time", "--soak 60s is the profile's"),
+        (["deploy", "lab", "--soak", "0.0m"], "a soak of no time", "--soak 60s is the profile's"),
+        (["deploy", "lab", "--confirm", "0"], "a confirmation in no time", "--confirm 10m"),
+        *(
+            (["deploy", "lab", option, text], f"{option} '{text}' is no time", "write 90, 60s, 10m or 1h")
+            for option in ("--soak", "--confirm", "--patience")
+            for text in ("soon", "1h30m", "5 m", "1d", "", "nan", "inf", "1e3", "٣s")
+        ),
+        (["deploy", "lab", "--drill", "garbidge"], "unknown drill 'garbidge'", "did you mean 'garbage'?"),
+        (["rollback", "--patience", "x"], "--patience 'x' is no time", "write 90, 60s, 10m or 1h"),
+        *((["deploy", "lab", f"--service={name}"], "cannot be a service name", "--service NAME") for name in HOSTILE),
+        *((["adopt", "u", f"--service={name}"], "cannot be a service name", "--service NAME") for name in HOSTILE[:3]),
+    ],
+)
+def test_a_wrong_value_ends_with_2_and_the_next_step(args: list[str], what: str, hint: str, tmp_path: Path) -> None:
+    code, error, stderr = ddops(tmp_path, *args)
+    assert code == 2, stderr
+    assert what in error["what"]
+    assert error["hint"] == hint
+
+
+@pytest.mark.parametrize(
+    "args",
+    [
+        ["deploy", "lab", "--budget", "many"],
+        ["deploy", "lab", "--budget", "8.5"],
+        ["deploy", "lab", "--budget", ""],
+        ["adopt", "u", "--port", "0"],
+        ["adopt", "u", "--port", "65536"],
+        ["adopt", "-x"],
+        ["history", "--last", "0"],
+        ["rollback", "--to", "one"],
+        ["deploy", "lab", "--budgte", "8"],
+    ],
+)
+def test_what_the_command_line_cannot_take_ends_with_2(args: list[str], tmp_path: Path) -> None:
+    code, _, stderr = ddops(tmp_path, *args)
+    assert code == 2
+    assert "Error" in stderr or "Invalid" in stderr
+
+
+def test_no_traceback_for_an_address_that_cannot_be(tmp_path: Path) -> None:
+    code, error, _ = ddops(tmp_path, "status", "--host", "-oProxyCommand=touch owned@127.0.0.1:1")
+    assert code == 6
+    assert "cannot connect" in error["what"]
+    assert not (tmp_path / "owned").exists()
+
+
+@pytest.mark.parametrize("name", HOSTILE)
+def test_a_hostile_name_is_no_service_anywhere(name: str, tmp_path: Path) -> None:
+    values = yaml.safe_load((resources.folder("profiles") / "lab.yaml").read_text())
+    path = tmp_path / "mine.yaml"
+    path.write_text(yaml.safe_dump({**values, "service": name}))
+    with pytest.raises(UsageError, match=r"mine\.yaml:\d+: service"):
+        profile.load(str(path))
+    with pytest.raises(Refused):
+        layout.layout_of(name)
+
+
+@pytest.mark.parametrize(
+    "name",
+    [*(f"{n}.service" for n in HOSTILE if n not in ("A", "a.b")), "--host=evil.service", "*.service", "a.timer"],
+)
+def test_a_hostile_name_is_no_unit(name: str) -> None:
+    with pytest.raises(Refused):
+        layout.unit_name(name)
+
+
+@pytest.mark.parametrize("name", ["sglang.service", "a.b.service", "x@1.service", "dbus-org.x\\x2dy.service"])
+def test_what_systemd_calls_a_service_is_a_unit(name: str) -> None:
+    assert layout.unit_name(name) == name
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        (SITE.replace("port: 1", "port: 0"), "hosts.gpu-1.port"),
+        (SITE.replace("port: 1", "port: 65536"), "hosts.gpu-1.port"),
+        (SITE.replace("127.0.0.1", "-oProxyCommand=id"), "hosts.gpu-1.address"),
+        (SITE.replace("127.0.0.1", "''"), "hosts.gpu-1.address"),
+        (SITE.replace("port: 1", "jump: -x"), "hosts.gpu-1.jump"),
+        (SITE.replace("port: 1", "jump: 'a b'"), "hosts.gpu-1.jump"),
+        ("? [a]\n: b\n", "is not valid YAML"),
+        ("hosts: !!python/object/apply:os.system [id]\n", "is not valid YAML"),
+        ("- 1\n", "the file"),
+        ("", "hosts"),
+    ],
+)
+def test_a_wrong_site_names_the_place(text: str, says: str, tmp_path: Path) -> None:
+    path = tmp_path / "site.yaml"
+    path.write_text(text)
+    with pytest.raises(UsageError) as caught:
+        config.read(path, site.Site)
+    assert says in caught.value.what
+
+
+def test_a_file_that_is_no_text_is_named(tmp_path: Path) -> None:
+    path = tmp_path / "site.yaml"
+    path.write_bytes(b"\xff\xfe\x00")
+    with pytest.raises(UsageError, match="no text"):
+        config.read(path, site.Site)
+
+
+@pytest.mark.parametrize(("key", "value"), [("soak", 0), ("soak", -1), ("soak", float("inf")), ("soak", float("nan"))])
+def test_a_profile_cannot_do_without_a_soak(key: str, value: float, tmp_path: Path) -> None:
+    values = yaml.safe_load((resources.folder("profiles") / "lab.yaml").read_text())
+    path = tmp_path / "mine.yaml"
+    path.write_text(yaml.safe_dump({**values, key: value}))
+    with pytest.raises(UsageError, match=rf"mine\.yaml:\d+: {key}"):
+        profile.load(str(path))

@@ -1,0 +1,120 @@
+"""The line between client and host: heartbeats, lines, and what a loss is called."""
+
+from __future__ import annotations
+
+import errno
+import io
+import json
+import os
+import threading
+from collections.abc import Iterator
+from typing import Any, cast
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ddops import following
+from ddops.agent import serve
+from ddops.errors import Refused, Unreachable
+from ddops.hosts.lines import Lines
+from ddops.remote import Agent
+
+
+@given(st.lists(st.binary(min_size=1)), st.binary())
+def test_a_stream_is_cut_into_the_same_lines_however_it_comes(pieces: list[bytes], end: bytes) -> None:
+    whole = b"".join(pieces) + end
+    rest = iter([*pieces, *([end] if end else [])])
+    lines = Lines(lambda _: next(rest, b""))
+    found = list(iter(lambda: lines.next(1.0), b""))
+    assert found == list(io.BytesIO(whole))
+
+
+def test_a_call_of_any_kind_has_heartbeats_until_its_answer(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The call ends when three have come: without heartbeats it never would."""
+    three, written = threading.Event(), io.BytesIO()
+
+    class Out(io.BytesIO):
+        def write(self, data: Any) -> int:
+            written.write(data)
+            if written.getvalue().count(b"alive") >= 3:
+                three.set()
+            return len(data)
+
+    def slow(args: dict[str, Any], payload: bytes) -> Iterator[dict[str, Any]]:
+        yield {"event": "result", "result": three.wait(30)}
+
+    monkeypatch.setitem(serve.CALLS, "slow", slow)
+    serve.serve(io.BytesIO(b'{"call": "slow", "args": {}}\n'), Out(), heartbeat_s=0.01)
+    events = [json.loads(line) for line in written.getvalue().splitlines()]
+    assert [e["event"] for e in events[:3]] == ["alive", "alive", "alive"]
+    assert [e["result"] for e in events if e["event"] == "result"] == [True]
+
+
+@pytest.mark.parametrize(
+    ("number", "code"), [(errno.ENOSPC, "refused"), (errno.EROFS, "refused"), (errno.EIO, "internal")]
+)
+def test_a_call_that_finds_no_room_on_the_host_is_refused(
+    number: int, code: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(args: dict[str, Any], payload: bytes) -> Iterator[dict[str, Any]]:
+        raise OSError(number, os.strerror(number), "/var/lib/ddops/lab/live")
+
+    monkeypatch.setitem(serve.CALLS, "full", full)
+    out = io.BytesIO()
+    serve.serve(io.BytesIO(b'{"call": "full", "args": {}}\n'), out)
+    error = json.loads(out.getvalue())["error"]
+    assert error["code"] == code
+    assert ("df -h; df -i" in error.get("hint", "")) is (code == "refused")
+
+
+class Scripted:
+    """An agent whose calls go as a test says: events, or an error at their end."""
+
+    class host:
+        name = "gpu-1"
+
+    def __init__(self, *events: dict[str, Any] | Exception) -> None:
+        self._events = events
+
+    def events(self, call: str, **args: Any) -> Iterator[dict[str, Any]]:
+        for event in self._events:
+            if isinstance(event, Exception):
+                raise event
+            yield event
+
+    def ask(self, call: str, **args: Any) -> Any:
+        return next(self.events(call))
+
+    def close(self) -> None:
+        pass
+
+
+def agent(*events: dict[str, Any] | Exception) -> Agent:
+    return cast(Agent, Scripted(*events))
+
+
+LOST = Unreachable("gpu-1 is silent", "nothing came for 5 s")
+
+
+def test_a_key_that_changes_in_the_middle_is_a_lost_host_and_no_refusal() -> None:
+    """Exit 5 would say that nothing was changed, while the operation goes on."""
+    first = agent({"event": "step", "n": 0, "step": "load"}, LOST)
+    again = agent(Refused("the host key of gpu-1 has changed", "other fingerprints"))
+    with pytest.raises(Unreachable) as caught:
+        following.follow(first, lambda: again, 7, lambda _: None)
+    assert "operation 7, last seen at load; the host goes on alone" in caught.value.what
+    assert "the host key of gpu-1 has changed" in caught.value.why
+    assert caught.value.hint.startswith("ddops status --host gpu-1")
+
+
+def test_a_refusal_on_a_line_that_was_never_lost_stays_one() -> None:
+    with pytest.raises(Refused):
+        following.follow(agent(Refused("operation 7 is not known on this host")), lambda: agent(), 7, lambda _: None)
+
+
+def test_a_host_lost_while_a_request_is_filed_may_have_it() -> None:
+    with pytest.raises(Unreachable) as caught:
+        following.file(agent(LOST), "file")
+    assert "while the operation was being filed; if it was, the host goes on alone" in caught.value.what
+    assert caught.value.hint.startswith("ddops status --host gpu-1")
