@@ -21,7 +21,7 @@ Measure = Callable[[ServiceHost, int], list[Figure]]
 
 
 def main(title: str, measure: Measure, repeats: int) -> None:
-    """Boots a host whose release 1 is known-good, measures on it, prints; ``repeats`` is what --repeats is by default."""
+    """Boots a host whose release 1 is known-good, measures on it and prints; ``repeats`` is the default."""
     asked = arguments(title, repeats)
     with served() as host:
         show(title, measure(host, asked.repeats), as_json=asked.json)

@@ -15,16 +15,17 @@ from .command import main
 from .figures import Figure
 
 ENGINE = ("record", "stop", "load", "ready", "smoke", "lossless", "acceptance", "soak")
+_BUDGETS = (9, 10)
 TITLE = "own overhead of a deploy"
 
 
 def measure(host: ServiceHost, repeats: int) -> list[Figure]:
     """Deploys two budgets in turn, each followed by a deploy of what is live already."""
-    host.script(**{f"w{budget + 1}": {"load_s": 0} for budget in (9, 10)})
+    host.script(**{f"w{budget + 1}": {"load_s": 0} for budget in _BUDGETS})
     own, whole, unchanged = [], [], []
     steps: dict[str, list[float]] = {}
     for turn in range(repeats):
-        budget = 9 + turn % 2
+        budget = _BUDGETS[turn % 2]
         seconds, ran = deploy(host, budget)
         expect(ran, "promoted")
         whole.append(seconds)

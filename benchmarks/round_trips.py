@@ -7,6 +7,7 @@ counts for this. The lab delays every packet to and from the host; the engine is
 
 from __future__ import annotations
 
+import socket
 import statistics
 import subprocess
 import sys
@@ -22,6 +23,9 @@ from .overhead import deploy, expect
 
 TITLE = "serial round trips, from the slope of the wall time over an added delay"
 DELAYS_MS = (1, 60, 120)  # each way
+_BUDGETS = (11, 12)
+_CONNECTION = "fabric, true"
+_GOALS = (("deploy, a change", 10.0), ("deploy, no change", 4.0))
 _FABRIC = """
 import sys, fabric
 c = fabric.Connection(sys.argv[1], user="root", connect_kwargs={"key_filename": sys.argv[2], "look_for_keys": False,
@@ -32,9 +36,9 @@ c.run("true", hide=True)
 
 def measure(host: ServiceHost, repeats: int) -> list[Figure]:
     """Returns a slope of each command for every repetition; each repetition runs through all delays."""
-    host.script(**{f"w{budget + 1}": {"load_s": 0} for budget in (9, 10)})
+    host.script(**{f"w{budget + 1}": {"load_s": 0} for budget in _BUDGETS})
     config = host.lab.config
-    budgets = [9, 10]
+    budgets = list(_BUDGETS)
 
     def change() -> None:
         expect(deploy(host, budgets[0])[1], "promoted")
@@ -52,24 +56,33 @@ def measure(host: ServiceHost, repeats: int) -> list[Figure]:
         "deploy, no change": no_change,
         "status": status,
         "ssh HOST true": lambda: _run(inside.ssh_command(host.lab.host(host.name), "true")),
-        "fabric, true": lambda: _run(
-            [sys.executable, "-c", _FABRIC, host.lab.address(host.name), str(config.key)]
-        ),
+        _CONNECTION: lambda: _run([sys.executable, "-c", _FABRIC, host.lab.address(host.name), str(config.key)]),
+        "TCP connect (proves the slope: 1)": lambda: _connect(host),
     }
     walls: dict[str, list[list[float]]] = {name: [[] for _ in range(repeats)] for name in commands}
     for turn in range(repeats):
         for delay in DELAYS_MS:
             host.lab.delay(host.name, delay)
+            _connect(host)  # the link is another one now: the first packet asks for its address
             for name, run in commands.items():
                 began = time.monotonic()
                 run()
                 walls[name][turn].append(time.monotonic() - began)
     host.lab.heal(host.name)
     trips = [2 * delay / 1000 for delay in DELAYS_MS]
+    slopes = {name: [statistics.linear_regression(trips, row).slope for row in rows] for name, rows in walls.items()}
+    floor = statistics.median(slopes[_CONNECTION])
     return [
-        Figure(name, "trips", [statistics.linear_regression(trips, row).slope for row in rows])
-        for name, rows in walls.items()
+        *(
+            Figure(f"{name}, beyond the connection", "trips", [s - floor for s in slopes[name]], goal)
+            for name, goal in _GOALS
+        ),
+        *(Figure(name, "trips", found) for name, found in slopes.items()),
     ]
+
+
+def _connect(host: ServiceHost) -> None:
+    socket.create_connection((host.lab.address(host.name), 22), timeout=10).close()
 
 
 def _run(argv: list[str]) -> None:
