@@ -49,11 +49,11 @@ class Plan:
 
     @property
     def unchanged(self) -> bool:
-        """True where the live release is already this one, and runs."""
+        """True where the live release is already this one, and runs, and nobody insists on another."""
         live = self.facts["live"] or {}
         same = live.get("fingerprint") == self.rendered.fingerprint
         good = self.facts["known_good"] and self.facts["known_good"]["release"] == live.get("release")
-        return bool(same and good and self.facts["live_runs"])
+        return bool(same and good and self.facts["live_runs"] and not self.force)
 
     def describe(self) -> dict[str, Any]:
         """Returns the plan as data."""

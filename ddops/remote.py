@@ -9,23 +9,32 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from . import errors, resources
-from .errors import Refused, Unreachable
+from .errors import DdopsError, Refused, Unreachable
 from .hosts.base import Channel, Host
 
-# receives the agent, stores it under its hash, and becomes it; os.read takes not a byte too many
+# says whether the host has this agent, receives it where not, and becomes it; os.read takes not a byte too many.
+# Unpacked, so that Python keeps what it compiles: from the archive it compiles all of it at each start.
 _BOOT = """
-import hashlib,os,sys
-h,n=sys.argv[1],int(sys.argv[2]);b=b""
-while len(b)<n:
- c=os.read(0,n-len(b))
- if not c:sys.exit("the agent did not arrive whole")
- b+=c
-if hashlib.sha256(b).hexdigest()!=h:sys.exit("the agent arrived damaged")
-d="/run/ddops-agents";p=d+"/"+h+".pyz"
-os.makedirs(d,0o700,exist_ok=True)
-if not os.path.exists(p):
- t=p+str(os.getpid());open(t,"wb").write(b);os.replace(t,p)
-os.execv(sys.executable,[sys.executable,"-IS",p,"serve"])
+import os,sys
+h,n=sys.argv[1],int(sys.argv[2]);p="/run/ddops-agents/"+h
+if os.path.exists(p):os.write(1,b'{"event":"have"}\\n')
+else:
+ import hashlib,io,shutil,zipfile
+ os.write(1,b'{"event":"want"}\\n');b=b""
+ while len(b)<n:
+  c=os.read(0,n-len(b))
+  if not c:sys.exit("the agent did not arrive whole")
+  b+=c
+ if hashlib.sha256(b).hexdigest()!=h:sys.exit("the agent arrived damaged")
+ t=p+"."+str(os.getpid());os.makedirs(t,0o700)
+ os.chmod(os.path.dirname(p),0o700)
+ zipfile.ZipFile(io.BytesIO(b)).extractall(t)
+ open(t+"/agent.pyz","wb").write(b)
+ try:os.rename(t,p)
+ except OSError:shutil.rmtree(t)
+sys.argv=[p,"serve"];sys.path.insert(0,p)
+from agent.__main__ import main
+sys.exit(main(["serve"]))
 """
 
 PYTHON = "/usr/bin/python3"
@@ -69,16 +78,20 @@ class Agent:
         except Unreachable as error:
             self._drop()
             raise error if error.hint else self._lost(error.what, error.why) from None
+        raise self._ended(channel)
+
+    def _ended(self, channel: Channel) -> DdopsError:
+        """Returns why the agent ended, or never began."""
         said = channel.errors()
         self._drop()
         if self.host.as_root and ("sudo" in said or "not allowed to" in said):
             rule = f"{self.host.user} ALL=(root) NOPASSWD: {PYTHON}"
-            raise Refused(
+            return Refused(
                 f"{self.host.name}: {self.host.user} cannot become root without a password",
                 said,
                 f"on the host: echo '{rule}' | sudo tee /etc/sudoers.d/ddops; or user: root in the site file",
             )
-        raise self._lost(f"{self.host.name}: the agent ended", said or "no reason was given")
+        return self._lost(f"{self.host.name}: the agent ended", said or "no reason was given")
 
     def _parse(self, line: bytes) -> dict[str, Any]:
         try:
@@ -102,9 +115,13 @@ class Agent:
         """Returns the channel, and how long it may be silent before its first line."""
         if self._channel is None:
             agent = resources.agent()
-            words = [PYTHON, "-c", _BOOT, hashlib.sha256(agent).hexdigest(), str(len(agent))]
+            words = [PYTHON, "-IS", "-c", _BOOT, hashlib.sha256(agent).hexdigest(), str(len(agent))]
             channel = self.host.open([*self.host.as_root, *words])
-            channel.send(agent)
+            first = channel.line(START_S)
+            if not first:
+                raise self._ended(channel)
+            if self._parse(first)["event"] == "want":
+                channel.send(agent)  # 60 KB: some round trips while TCP opens its window
             self._channel = channel
             return channel, START_S
         return self._channel, SILENCE_S

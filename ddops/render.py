@@ -10,6 +10,7 @@ import platform
 import tarfile
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import cache
 from typing import Any
 
 import jinja2
@@ -191,6 +192,7 @@ def _fingerprint(files: dict[str, bytes], site: Site) -> str:
     return digest.hexdigest()
 
 
+@cache
 def _template(name: str) -> jinja2.Template:
     environment = jinja2.Environment(
         loader=jinja2.FileSystemLoader(resources.folder("templates")),

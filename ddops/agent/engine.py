@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-import http.client
 import json
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from .errors import GateFailed
+
+if TYPE_CHECKING:
+    import http.client
 
 
 @dataclass(frozen=True)
@@ -35,6 +37,8 @@ class Engine:
 
     def stream(self, path: str, body: dict[str, Any], timeout: float) -> Iterator[Any]:
         """Posts JSON and yields each server-sent event; raises GateFailed if the stream does not end in [DONE]."""
+        import http.client  # a plan asks no engine, and need not wait for this
+
         connection = http.client.HTTPConnection(self.host, self.port, timeout=timeout)
         try:
             response = self._send(connection, "POST", path, {**body, "stream": True})
@@ -78,6 +82,8 @@ class Engine:
         return "".join(parts)
 
     def _ask(self, method: str, path: str, body: dict[str, Any] | None, timeout: float) -> bytes:
+        import http.client  # a plan asks no engine, and need not wait for this
+
         connection = http.client.HTTPConnection(self.host, self.port, timeout=timeout)
         try:
             return self._send(connection, method, path, body).read()

@@ -32,8 +32,11 @@ def make_known(layout: Layout, release: Release) -> None:
         systemd.install(release.unit, (release.directory / release.unit).read_bytes())
     else:
         systemd.link_for_trial(release.unit, release.directory / release.unit)
-    systemd.daemon_reload()
+    # a unit that systemd has not loaded yet is read afresh when it is asked for
     unit = systemd.show(release.unit)
+    if unit.load != "loaded" or unit.needs_reload:
+        systemd.daemon_reload()
+        unit = systemd.show(release.unit)
     if unit.load != "loaded" or unit.needs_reload:
         raise AgentError(
             f"systemd did not load {release.unit}",

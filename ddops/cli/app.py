@@ -50,6 +50,18 @@ def run(arguments: list[str]) -> int:
     return int(result or 0)
 
 
+def end(code: int) -> int:
+    """Writes out what is still held back; returns the exit code, another one where the output was lost."""
+    try:
+        sys.stdout.flush()
+    except BrokenPipeError:
+        return code  # whoever read it has seen enough
+    except OSError as error:
+        why = error.strerror or type(error).__name__
+        return output.error("the output could not be written", why, "", code or ExitCode.UNEXPECTED, as_json=False)
+    return code
+
+
 def _usage(error: Exception) -> int:
     """Shows a usage error as typer does; returns 0 for any other exception."""
     show = getattr(error, "show", None)

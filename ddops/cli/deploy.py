@@ -33,7 +33,10 @@ def command(
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Print the plan and change nothing.")] = False,
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask; without a terminal nobody is asked.")] = False,
     force: Annotated[
-        bool, typer.Option("--force", help="Deploy what was rolled back before, or beside a bad known-good.")
+        bool,
+        typer.Option(
+            "--force", help="Deploy what is live already, what was rolled back before, or beside a bad known-good."
+        ),
     ] = False,
     drill: Annotated[
         str | None, typer.Option(metavar="NAME", help="Break the release on purpose: illegal-access or garbage.")

@@ -50,7 +50,8 @@ def _sentence(kind: str, outcome: dict[str, Any]) -> str:
         return f"{name} did not pass; release {back.get('release')} serves again, after {seconds}"
     if outcome["outcome"] == "unchanged":
         answers = " and answers right" if kind == "rollback" else ""
-        return f"{name} serves already{answers}; nothing was restarted"
+        again = "; --force deploys it again" if kind == "deploy" else ""
+        return f"{name} serves already{answers}; nothing was restarted{again}"
     if kind == "rollback" and outcome["outcome"] == "rolled-back":
         return f"{name} serves and answers right, after {seconds}"
     if kind == "rollback" and outcome["outcome"] == "promoted":

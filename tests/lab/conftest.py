@@ -25,7 +25,6 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-import yaml
 
 from ddops import profile as profiles
 from ddops.lab import engine, hand_made
@@ -34,6 +33,7 @@ from ddops.lab.lab import Lab
 from ddops.lab.options import Bind, HostOptions
 from ddops.lab.waiting import until as came_true
 
+from . import stub_host
 from .service_host import ServiceHost, environment, wait_for
 
 Until = Callable[[Callable[[], bool], float], None]
@@ -90,19 +90,7 @@ def until() -> Until:
 @pytest.fixture(scope="session")
 def stub_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder that looks like an environment with SGLang and a model, and holds the scripted engine."""
-    folder = tmp_path_factory.mktemp("stub")
-    packages = folder / "lib/python3.11/site-packages"
-    for name in ("sglang", "sglang-0.5.16.dist-info"):
-        (packages / name).mkdir(parents=True)
-    (packages / "sglang-0.5.16.dist-info/RECORD").write_text("sglang-0.5.16.dist-info/RECORD,,\n")
-    (packages / "sglang/launch_server.py").write_bytes((Path(__file__).parent / "stub/engine.py").read_bytes())
-    (folder / "pyvenv.cfg").write_text("home = /usr/bin\n")
-    (folder / "bin").mkdir()
-    (folder / "bin/python").symlink_to("/usr/bin/python3")
-    (folder / "model").mkdir()
-    (folder / "model/config.json").write_text("{}")
-    folder.chmod(0o755)
-    return folder
+    return stub_host.make_folder(tmp_path_factory.mktemp("stub"))
 
 
 @pytest.fixture
@@ -112,19 +100,8 @@ def stub(request: pytest.FixtureRequest, lab: Lab, stub_folder: Path, tmp_path: 
     A test that wants another disk gives it as the fixture's parameter.
     """
     disk = getattr(request, "param", HostOptions().disk)
-    lab.up("stub", options=HostOptions(disk=disk, binds=(Bind(stub_folder, "/opt/stub"),)))
-    entry = yaml.safe_load(lab.config.site.read_text())["hosts"]["stub"]
-    site = tmp_path / "site.yaml"
-    values = {"hosts": {"stub": entry}, "engine": {"python": "/opt/stub/bin/python"}, "model": "/opt/stub/model"}
-    site.write_text(yaml.safe_dump(values))
-    host = ServiceHost(lab, "stub", environment(lab, site))
-    hand_made.start(lab, "stub", profiles.load("lab"), "/opt/stub/bin/python", "/opt/stub/model")
-    wait_for(lambda: host.ask() == "Paris", 20, "the hand-made unit answers")
-    try:
+    with stub_host.running(lab, stub_folder, tmp_path / "site.yaml", disk) as host:
         yield host
-    finally:
-        host.end_clients()
-        lab.down("stub")
 
 
 @pytest.fixture

@@ -164,7 +164,7 @@ def test_a_silent_load_is_rolled_back(served: ServiceHost, tmp_path: Path) -> No
     assert served.ask() == "Paris"
 
 
-def test_a_redeploy_of_the_live_release_restarts_nothing(served: ServiceHost) -> None:
+def test_a_redeploy_of_the_live_release_restarts_nothing_unless_it_is_forced(served: ServiceHost) -> None:
     pid = served.main_pid("lab-0001.service")
     ran = served.deploy(8)
 
@@ -172,6 +172,13 @@ def test_a_redeploy_of_the_live_release_restarts_nothing(served: ServiceHost) ->
     assert ran.document["outcome"] == "unchanged"
     assert served.main_pid("lab-0001.service") == pid
     assert served.on("ls", f"{STATE}/releases").split() == ["0000", "0001"]
+
+    forced = served.deploy(8, "--force")
+
+    assert (forced.code, forced.document["outcome"]) == (0, "promoted")
+    assert served.boots() == "lab-0002.service"
+    assert served.main_pid("lab-0002.service") not in (0, pid)
+    assert served.active("lab-0001.service") == "inactive"
 
 
 def test_the_plan_changes_nothing(served: ServiceHost) -> None:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
+from typing import IO
 
 import pytest
 
@@ -35,6 +37,25 @@ UNREACHABLE = "hosts: {h: {address: 127.0.0.1, port: 1}}\nengine: {python: /p}\n
 def test_version(tmp_path: Path) -> None:
     assert ddops("--version", folder=tmp_path).stdout == f"ddops {__version__}\n"
     assert json.loads(ddops("version", "--json", folder=tmp_path).stdout) == {"version": __version__}
+
+
+def test_output_that_cannot_be_written_is_an_error_and_one_that_nobody_reads_is_none() -> None:
+    argv, environment = [sys.executable, "-m", "ddops", "version", "--json"], {"PATH": "/usr/bin:/bin"}
+
+    def run(stdout: IO[str]) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(argv, env=environment, stdout=stdout, stderr=subprocess.PIPE, text=True, check=False)
+
+    with open("/dev/full", "w") as full:
+        lost = run(full)
+    assert lost.returncode == ExitCode.UNEXPECTED
+    assert "could not be written" in lost.stderr
+    assert "No space left" in lost.stderr
+
+    reader, writer = os.pipe()
+    os.close(reader)
+    with open(writer, "w") as closed:
+        unread = run(closed)
+    assert (unread.returncode, unread.stderr) == (0, "")
 
 
 @pytest.mark.parametrize(

@@ -47,8 +47,7 @@ def test_kernels_patch_knows_nothing_of_ddops() -> None:
 
 def test_help_imports_nothing_heavy() -> None:
     code = (
-        "import sys, json\nsys.argv = ['ddops', 'deploy', '-h']\nfrom ddops.cli import main\n"
-        "try:\n    main()\nexcept SystemExit:\n    pass\n"
+        "import sys, json\nfrom ddops.cli.app import run\nrun(['deploy', '-h'])\n"
         "sys.stderr.write(json.dumps(sorted(sys.modules)))"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
