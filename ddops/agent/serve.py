@@ -14,7 +14,7 @@ from pathlib import Path
 from subprocess import SubprocessError
 from typing import Any, BinaryIO
 
-from . import logs, preflight, requests, status
+from . import logs, plan, preflight, requests, site, status
 from .errors import AgentError
 from .layout import layout_of, services
 
@@ -54,9 +54,15 @@ def _services(args: dict[str, Any], _: bytes) -> Iterator[dict[str, Any]]:
     yield _result(services())
 
 
+def _site(args: dict[str, Any], _: bytes) -> Iterator[dict[str, Any]]:
+    yield _result(site.check(args["about"]))
+
+
 CALLS = {
     "services": _services,
-    "facts": _simple(status.facts),
+    "site": _site,
+    "facts": _simple(plan.facts, "about"),
+    "texts": _simple(plan.texts),
     "install": _install,
     "stage": _stage,
     "file": _file,

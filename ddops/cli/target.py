@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from pathlib import Path
 
@@ -30,6 +31,7 @@ def existing(host: str | None, site_file: Path | None, service: str | None) -> t
     """Returns the agent of a service that the host has already: the named one, or the only one."""
     name, found = entry(host, site_file)
     agent = Agent(hosts.connect(name, found), service or "")
+    service = service or os.environ.get("DDOPS_SERVICE")
     known = agent.ask("services")
     if service and service not in known:
         raise Refused(f"{name} has no service '{service}'", f"it has: {', '.join(known) or 'none'}", "ddops adopt UNIT")

@@ -84,7 +84,7 @@ def test_no_site_file_says_where_it_was_looked_for(tmp_path: Path) -> None:
     done = ddops("status", folder=tmp_path)
     assert done.returncode == 2
     assert "ddops.yaml" in done.stderr
-    assert "hint: ddops lab up" in done.stderr
+    assert "hint: ddops site init" in done.stderr
 
 
 @pytest.mark.parametrize(

@@ -9,17 +9,23 @@ from pathlib import Path
 
 import pytest
 
-from ddops import profile, render, resources
+from ddops import deploy, profile, render, resources
+from ddops.profile import Profile
 from ddops.render import Options
+from ddops.settings import Asked
 from ddops.site import EngineEntry, HostEntry, Site
 
 SITE = Site(hosts={"h": HostEntry(address="192.0.2.1")}, engine=EngineEntry(python="/bin/true"), model="/models/m")
 
 
-def rendered(
-    budget: int = 8, number: int = 3, site: Site = SITE, drill: dict[str, object] | None = None
-) -> render.Rendered:
-    return render.release(profile.load("lab"), site, "lab", Options(budget, False, drill), number)
+def options(of: Profile, budget: int = 8, graphs: bool = False, drill: str | None = None) -> Options:
+    request = deploy.Request(asked=Asked(budget=budget, graphs=graphs), drill=drill)
+    return deploy.options_of(of, SITE, request)[0]
+
+
+def rendered(budget: int = 8, number: int = 3, site: Site = SITE, drill: str | None = None) -> render.Rendered:
+    lab = profile.load("lab")
+    return render.release(lab, site, "lab", options(lab, budget, drill=drill), number)
 
 
 def test_the_unit_is_as_it_was_agreed() -> None:
@@ -46,7 +52,7 @@ def test_the_fingerprint_knows_settings_and_not_numbers() -> None:
         rendered().fingerprint,
         rendered(budget=12).fingerprint,
         rendered(site=SITE.model_copy(update={"model": "/models/other"})).fingerprint,
-        rendered(drill={"name": "garbage", "after_steps": 0}).fingerprint,
+        rendered(drill="garbage").fingerprint,
     }
     assert len(different) == 4
 
@@ -96,7 +102,7 @@ def test_the_agent_is_reproducible_and_runs_alone(tmp_path: Path) -> None:
 def test_graphs_reach_the_engine(graphs: bool, flag: bool) -> None:
     lab = profile.load("lab")
     able = lab.model_copy(update={"graphs": lab.graphs.model_copy(update={"refused_because": None})})
-    words = render.command(able, SITE, "lab", Options(8, graphs), 3)
+    words = render.command(able, SITE, "lab", options(able, graphs=graphs), 3)
     assert ("--disable-cuda-graph" in words) is flag
 
 
