@@ -38,6 +38,7 @@ class Limits:
     mask_bytes: int
     kv_reserve_bytes: int
     accept_bound: int | None
+    tile: str | None
 
     @property
     def lowered(self) -> bool:
@@ -69,6 +70,8 @@ class Limits:
         context = self.context
         lines.append(f"mask {running} x {n} x ({context} + {n}) bytes = {self.mask_bytes / _MIB:.1f} MiB on each GPU")
         lines.append(f"KV reserve 2 x {n} tokens for each request = {self.kv_reserve_bytes / _MIB:.2f} MiB on each GPU")
+        if self.tile is not None:
+            lines.append(self.tile)
         if self.accept_bound is not None:
             lines.append(f"accept length at most {self.accept_bound}, the drafter's block: more budget buys breadth")
         return lines
@@ -106,4 +109,13 @@ def compute(profile: Profile, drafting: Drafting, budget: int, max_running: int 
         mask_bytes=mask_bytes(running, width, profile.model.context),
         kv_reserve_bytes=2 * width * profile.model.kv_bytes_per_token,
         accept_bound=profile.model.drafter_block if drafting.drafter else None,
+        tile=_tile(profile),
     )
+
+
+def _tile(profile: Profile) -> str | None:
+    tile, have = profile.overlay.verify_tile, profile.hardware.shared_memory_bytes
+    if tile is None:
+        return None
+    need = f"{tile.shared_memory_bytes / 1024:.0f} of {have / 1024:.0f} KiB of shared memory"
+    return f"verify tile {tile.queries} x {tile.keys}: {need} ({profile.hardware.arch})"

@@ -9,7 +9,7 @@ import difflib
 from pathlib import Path
 from typing import Any, Literal
 
-from pydantic import Field, NonNegativeFloat, PositiveFloat, PositiveInt
+from pydantic import Field, NonNegativeFloat, PositiveFloat, PositiveInt, model_validator
 
 from . import config, resources
 from .config import Strict
@@ -67,6 +67,13 @@ class Tile(Strict):
     queries: Literal[16, 32, 64, 128]
     keys: Literal[16, 32, 64, 128]
     warps: Literal[1, 2, 4, 8]
+
+    @property
+    def shared_memory_bytes(self) -> int:
+        """Returns what one block of SGLang's extend kernel needs for MLA at one stage, bf16: the tile of the queries
+        (512 wide) and that of the keys (512 and 64). It gives the 106496 bytes that 32 x 64 is known to ask for.
+        """
+        return 2 * (self.queries * 512 + self.keys * 576)
 
 
 class Overlay(Strict):
@@ -162,6 +169,18 @@ class Profile(Strict):
     soak: NonNegativeFloat
     gates: Gates
     evidence: list[Evidence]
+
+    @model_validator(mode="after")
+    def _fits_its_hardware(self) -> Profile:
+        tile = self.overlay.verify_tile
+        if tile and tile.shared_memory_bytes > self.hardware.shared_memory_bytes:
+            raise ValueError(
+                f"overlay.verify_tile of {tile.queries} x {tile.keys} needs {tile.shared_memory_bytes} bytes of shared "
+                f"memory, {self.hardware.arch} has {self.hardware.shared_memory_bytes}"
+            )
+        if self.hardware.gpus and self.launch.arguments.get("tp-size") != self.hardware.gpus:
+            raise ValueError(f"launch.arguments.tp-size is not the {self.hardware.gpus} of hardware.gpus")
+        return self
 
 
 def names() -> list[str]:

@@ -97,6 +97,7 @@ def release(profile: Profile, site: Site, service: str, options: Options, number
             "speculates": True,
         },
         "front": {"port": profile.ports.public},
+        "hardware": profile.hardware.model_dump(),
         "expect": {
             "server_info": {
                 "version": profile.sglang,

@@ -30,7 +30,7 @@ _ASKED: dict[str, tuple[str, Callable[[str], Any]]] = {
     "budget": ("budget.default", int),
     "graphs": ("graphs.default", _switch),
     "max_running": ("limits.max_running", int),
-    "algorithm": ("speculation", str),
+    "algorithm": ("algorithm", str),
     "soak": ("soak", durations.seconds),
 }
 _OTHERS = ("DDOPS_SITE", "DDOPS_HOST", "DDOPS_SERVICE")
@@ -80,14 +80,13 @@ class Effective:
         found = dict(_leaves(self.profile.model_dump(), ()))
         for name, (key, _) in _ASKED.items():
             if (value := getattr(self.asked, name)) is not None:
-                found[key if key in found else f"{key} (chosen)"] = value
+                found[key] = value
         if self.site and self.host:
             parts = self.site.model_dump(include={"engine", "model", "drafter", "secrets"})
             found |= {f"site.{key}": value for key, value in _leaves(parts, ())}
         return [(key, value, self._origin(key)) for key, value in found.items()]
 
     def _origin(self, key: str) -> str:
-        key = key.removesuffix(" (chosen)")
         while key not in self.origins and "." in key:
             key = key.rpartition(".")[0]
         return self.origins.get(key, "default")
