@@ -15,7 +15,7 @@ _EXEC = "ExecStart="
 
 @dataclass(frozen=True)
 class Difference:
-    """One part of a release: its name, and the lines of a unified diff (none: it is the same)."""
+    """One part of a release: its name, and its hunks of a unified diff (none: it is the same)."""
 
     part: str
     lines: tuple[str, ...]
@@ -23,8 +23,7 @@ class Difference:
     @property
     def counts(self) -> tuple[int, int]:
         """Returns the lines that come and the lines that go."""
-        body = [line for line in self.lines if not line.startswith(("+++", "---", "@@"))]
-        return sum(line.startswith("+") for line in body), sum(line.startswith("-") for line in body)
+        return sum(line[0] == "+" for line in self.lines), sum(line[0] == "-" for line in self.lines)
 
     def as_json(self) -> dict[str, Any]:
         added, removed = self.counts
@@ -63,7 +62,8 @@ def against(live: dict[str, Any], planned: Rendered) -> list[Difference]:
 
 
 def _compare(part: str, before: list[str], after: list[str]) -> Difference:
-    return Difference(part, tuple(difflib.unified_diff(before, after, "live", "planned", lineterm="", n=1)))
+    # without its two lines of file names: '--- live' would look like an option that goes
+    return Difference(part, tuple(difflib.unified_diff(before, after, lineterm="", n=1))[2:])
 
 
 def _lines(text: str) -> list[str]:

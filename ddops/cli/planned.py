@@ -50,8 +50,6 @@ def _changes(differences: list[Difference], say: Callable[[str], None]) -> None:
     for part in differences:
         say(f"    {paint(part.part, 'bold')}")
         for line in part.lines:
-            if line.startswith(("+++", "---")):
-                continue
             colour = {"+": "green", "-": "red"}.get(line[:1], "dim")
             say(f"      {paint(line, colour)}")
 
