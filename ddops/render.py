@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import getpass
+import gzip
 import hashlib
 import io
 import json
@@ -56,7 +57,11 @@ class Rendered:
     def archive(self) -> bytes:
         """Returns the files as one reproducible tar.gz."""
         packed = io.BytesIO()
-        with tarfile.open(fileobj=packed, mode="w:gz", compresslevel=6, format=tarfile.PAX_FORMAT) as tar:
+        # gzip's header has the time of its making otherwise
+        with (
+            gzip.GzipFile(fileobj=packed, mode="wb", compresslevel=6, mtime=0) as zipped,
+            tarfile.open(fileobj=zipped, mode="w", format=tarfile.PAX_FORMAT) as tar,
+        ):
             for name, data in sorted(self.files.items()):
                 info = tarfile.TarInfo(name)
                 info.size = len(data)
