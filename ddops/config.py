@@ -1,11 +1,16 @@
-"""Reading the YAML files that users write; an error names the file, the key's path and the nearest known key."""
+"""Reading the YAML files that users write; an error names the file, the key's path and the nearest known key.
+
+Several files can hold parts of one whole: each is a layer, and the value of a key comes from the last layer that
+has it. Mappings are merged, everything else is replaced.
+"""
 
 from __future__ import annotations
 
 import difflib
-from collections.abc import Hashable
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, Generic, TypeVar
 
 import yaml
 from pydantic import BaseModel, ConfigDict, ValidationError
@@ -19,6 +24,39 @@ class Strict(BaseModel):
     """A part of a file: unknown keys are errors, values do not change."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
+
+
+@dataclass(frozen=True)
+class Layer:
+    """A file, or the part of it below ``prefix``; ``name`` is how people are told of it."""
+
+    name: str
+    value: Any
+    node: yaml.Node | None = None
+    prefix: tuple[str, ...] = ()
+
+    def below(self, *keys: str) -> Layer | None:
+        """Returns the part of the file below these keys, None where it has none."""
+        value, node = self.value, self.node
+        for key in keys:
+            if not isinstance(value, dict) or key not in value:
+                return None
+            value = value[key]
+            node = _child(node, key)
+        return Layer(self.name, value, node, (*self.prefix, *keys))
+
+    def without(self, key: str) -> Layer:
+        """Returns the layer without a key at its top."""
+        value = {k: v for k, v in self.value.items() if k != key} if isinstance(self.value, dict) else self.value
+        return Layer(self.name, value, self.node, self.prefix)
+
+
+@dataclass(frozen=True)
+class Merged(Generic[Model]):
+    """What the layers hold together, and for each key (its path with dots) the layer that it comes from."""
+
+    value: Model
+    origins: dict[str, str]
 
 
 class _Loader(yaml.SafeLoader):
@@ -40,8 +78,8 @@ def _mapping(loader: _Loader, node: yaml.MappingNode) -> dict[Any, Any]:
 _Loader.add_constructor(yaml.resolver.BaseResolver.DEFAULT_MAPPING_TAG, _mapping)
 
 
-def read(path: Path, model: type[Model]) -> Model:
-    """Returns the file as a model; raises UsageError saying what is wrong, where, and what was expected."""
+def layer(path: Path) -> Layer:
+    """Returns a file as a layer; raises UsageError where it cannot be read or is no YAML."""
     try:
         text = path.read_text()
         node = yaml.compose(text, Loader=_Loader)
@@ -52,31 +90,81 @@ def read(path: Path, model: type[Model]) -> Model:
         raise UsageError(f"{path} is no text", str(error)) from None
     except yaml.YAMLError as error:
         raise UsageError(f"{path} is not valid YAML", " ".join(str(error).split())) from None
+    return Layer(str(path), value if value is not None else {}, node)
+
+
+def read(path: Path, model: type[Model]) -> Model:
+    """Returns one file as a model; raises UsageError saying what is wrong, where, and what was expected."""
+    return merge(model, [layer(path)]).value
+
+
+def merge(model: type[Model], layers: Sequence[Layer]) -> Merged[Model]:
+    """Returns what the layers hold together, the later ones first; raises UsageError as ``read``."""
+    owners: dict[tuple[str, ...], Layer] = {}
+    whole: Any = {}
+    for each in layers:
+        whole = _merged(whole, each.value, each, (), owners)
     try:
-        return model.model_validate(value if value is not None else {})
+        value = model.model_validate(whole)
     except ValidationError as error:
-        raise UsageError(*_explain(path, node, model, error)) from None
+        raise UsageError(*_explain(layers, owners, model, error)) from None
+    return Merged(value, {".".join(path): owner.name for path, owner in owners.items()})
 
 
-def _explain(path: Path, node: yaml.Node | None, model: type[Model], error: ValidationError) -> tuple[str, str, str]:
+def _merged(below: Any, above: Any, owner: Layer, path: tuple[str, ...], owners: dict[tuple[str, ...], Layer]) -> Any:
+    if not isinstance(above, dict):
+        for known in [p for p in owners if p[: len(path)] == path]:
+            del owners[known]
+        owners[path] = owner
+        return above
+    result = dict(below) if isinstance(below, dict) else {}
+    for key, value in above.items():
+        result[key] = _merged(result.get(key), value, owner, (*path, str(key)), owners)
+    if not above:
+        owners.setdefault(path, owner)
+    return result
+
+
+def _explain(
+    layers: Sequence[Layer], owners: dict[tuple[str, ...], Layer], model: type[Model], error: ValidationError
+) -> tuple[str, str, str]:
     # a misspelt key is the cause of the right one's absence
     first = min(error.errors(), key=lambda e: e["type"] != "extra_forbidden")
     where = [str(part) for part in first["loc"]]
-    line = _line(node, where)
-    what = f"{path}:{line}: {'.'.join(where) or 'the file'}: {first['msg'][0].lower()}{first['msg'][1:]}"
+    owner = _owner(owners, where) or layers[0]
+    at = f"{owner.name}:{_line(owner.node, where)}"
+    path = ".".join([*owner.prefix, *where])
     if first["type"] != "extra_forbidden":
+        what = f"{at}: {path or 'the file'}: {first['msg'][0].lower()}{first['msg'][1:]}"
         return what, f"found {first.get('input')!r}", ""
     known = _keys(model, where[:-1])
     near = difflib.get_close_matches(where[-1], known, n=1)
     return (
-        f"{path}:{line}: unknown key '{'.'.join(where)}'",
+        f"{at}: unknown key '{path}'",
         f"known here: {', '.join(sorted(known))}",
         f"did you mean '{near[0]}'?" if near else "",
     )
 
 
+def _owner(owners: dict[tuple[str, ...], Layer], where: list[str]) -> Layer | None:
+    """Returns the layer of a key, or of one below it; for a list's entry, the layer of the list."""
+    path = tuple(where)
+    while path:
+        found = [owner for key, owner in owners.items() if key[: len(path)] == path]
+        if found:
+            return found[-1]
+        path = path[:-1]
+    return None
+
+
+def _child(node: yaml.Node | None, key: str) -> yaml.Node | None:
+    if not isinstance(node, yaml.MappingNode):
+        return None
+    return next((value for name, value in node.value if name.value == key), None)
+
+
 def _line(node: yaml.Node | None, where: list[str]) -> int:
-    line = 1
+    line = node.start_mark.line + 1 if node is not None else 1
     for part in where:
         if isinstance(node, yaml.MappingNode):
             pair = next((p for p in node.value if p[0].value == part), None)

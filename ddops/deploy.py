@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import difflib
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
-from . import following, render
+from . import downtime, drafting, evidence, following, limits, overlay, render
+from .difference import Difference, against
 from .errors import Refused, Unreachable, UsageError
+from .evidence import Known
 from .following import Report
 from .profile import Profile
 from .remote import Agent, Connect
 from .render import Options, Rendered
+from .settings import Asked
 from .site import HostEntry, Site
 
 DRILLS = ("illegal-access", "garbage")
@@ -21,9 +24,7 @@ DRILLS = ("illegal-access", "garbage")
 class Request:
     """What a user asks of a deploy."""
 
-    budget: int | None = None
-    graphs: bool | None = None
-    soak_s: float | None = None
+    asked: Asked = field(default_factory=Asked)
     confirm_s: float | None = None
     first: bool = False
     force: bool = False
@@ -40,12 +41,12 @@ class Plan:
     profile: Profile
     options: Options
     rendered: Rendered
+    passed_over: tuple[tuple[str, str], ...]
+    known: list[Known]
     soak_s: float
-    confirm_s: float | None
-    first: bool
-    force: bool
-    drill_on_production: bool
+    request: Request
     facts: dict[str, Any]
+    differences: list[Difference] | None
 
     @property
     def unchanged(self) -> bool:
@@ -53,41 +54,57 @@ class Plan:
         live = self.facts["live"] or {}
         same = live.get("fingerprint") == self.rendered.fingerprint
         good = self.facts["known_good"] and self.facts["known_good"]["release"] == live.get("release")
-        return bool(same and good and self.facts["live_runs"] and not self.force)
+        return bool(same and good and self.facts["live_runs"] and not self.request.force)
 
     def describe(self) -> dict[str, Any]:
         """Returns the plan as data."""
-        known_good = self.facts["known_good"]
-        load = self.facts["measured_load"]
         return {
             "service": self.service,
             "host": self.facts["hostname"],
             "profile": self.profile.name,
             "release": self.rendered.number,
             "budget": self.options.budget,
-            "verify_width": render.verify_width(self.options.budget),
+            "verify_width": self.options.limits.width,
             "graphs": self.options.graphs,
+            "algorithm": self.options.drafting.algorithm,
+            "passed_over": [{"algorithm": name, "reason": reason} for name, reason in self.passed_over],
+            "limits": self.options.limits.as_json(),
+            "evidence": [entry.as_json() for entry in self.known],
+            "overlay": overlay.sha256(),
+            "exposure": self.facts["exposure"],
             "drill": self.options.drill,
             "live": self.facts["live"],
-            "way_back": known_good,
+            "way_back": self.facts["known_good"],
             "unchanged": self.unchanged,
             "soak_s": self.soak_s,
-            "confirm_s": self.confirm_s,
-            "last_load_s": load,
+            "confirm_s": self.request.confirm_s,
+            "last_load_s": self.facts["measured_load"],
+            "no_service": self.no_service().as_json(),
             "files": len(self.rendered.files),
+            "differences": None if self.differences is None else [d.as_json() for d in self.differences],
         }
 
+    def no_service(self) -> downtime.Downtime:
+        """Returns how long nobody will be served."""
+        return downtime.predict(
+            self.facts["measured_steps"], self.facts["measured_load"], records=bool(self.facts["records"])
+        )
 
-def options_of(profile: Profile, request: Request) -> Options:
-    """Returns the release's options; raises UsageError or Refused for what this hardware cannot do."""
-    budget = profile.budget.default if request.budget is None else request.budget
+
+def options_of(profile: Profile, site: Site, request: Request) -> tuple[Options, tuple[tuple[str, str], ...]]:
+    """Returns the release's options, and the algorithms that were passed over with the reasons.
+
+    Raises UsageError or Refused for what this hardware, the overlay or the site cannot do.
+    """
+    asked = request.asked
+    budget = profile.budget.default if asked.budget is None else asked.budget
     if not 1 <= budget <= profile.budget.max:
         raise UsageError(
             f"budget {budget} is out of range",
             f"profile {profile.name} takes 1 to {profile.budget.max}",
             f"--budget {profile.budget.default} is its default",
         )
-    graphs = profile.graphs.default if request.graphs is None else request.graphs
+    graphs = profile.graphs.default if asked.graphs is None else asked.graphs
     if graphs and profile.graphs.refused_because:
         raise Refused(f"profile {profile.name} has no graphs", profile.graphs.refused_because, "--no-graphs")
     if request.drill is not None and request.drill not in DRILLS:
@@ -95,39 +112,64 @@ def options_of(profile: Profile, request: Request) -> Options:
         hint = f"did you mean '{near[0]}'?" if near else ""
         raise UsageError(f"unknown drill '{request.drill}'", f"known are: {', '.join(DRILLS)}", hint)
     drill = {"name": request.drill, "after_steps": request.drill_after_steps} if request.drill else None
-    return Options(budget, graphs, drill)
+    choice = drafting.choose(profile, site, budget, asked.algorithm)
+    computed = limits.compute(profile, choice.drafting, budget, asked.max_running)
+    return Options(computed, graphs, choice.drafting, drill), choice.passed_over
 
 
-def plan(agent: Agent, profile: Profile, site: Site, host: HostEntry, request: Request) -> Plan:
-    """Makes the plan; asks the host for facts and changes nothing there."""
-    options = options_of(profile, request)
+def plan(
+    agent: Agent, profile: Profile, site: Site, host: HostEntry, request: Request, *, compare: bool = False
+) -> Plan:
+    """Makes the plan; asks the host for facts, and with ``compare`` for the live release's texts. Changes nothing."""
+    options, passed_over = options_of(profile, site, request)
     if options.drill and not host.lab and not request.drill_on_production:
         raise Refused(
             f"drill {request.drill} on a host that the site does not call a lab host",
             "a drill breaks the service on purpose",
             "--drill-on-production says that you mean it",
         )
-    facts = agent.ask("facts")
-    rendered = render.release(profile, site, agent.service, options, facts["next_release"])
-    made = Plan(
-        service=agent.service,
-        profile=profile,
-        options=options,
-        rendered=rendered,
-        soak_s=profile.soak if request.soak_s is None else request.soak_s,
-        confirm_s=request.confirm_s,
-        first=request.first,
-        force=request.force,
-        drill_on_production=request.drill_on_production,
-        facts=facts,
-    )
+    draft = render.release(profile, site, agent.service, options, 0)
+    facts = agent.ask("facts", about=_about(profile, site, draft))
     if not facts["known_good"] and not request.first:
         raise Refused(
             f"{agent.service} on {agent.host.name} has no known-good release: there is no way back",
             "nothing was adopted and nothing was promoted yet",
             "ddops adopt UNIT, or --first to deploy with no way back",
         )
-    return made
+    known = evidence.of_profile(profile, options) + evidence.of_host(facts["evidence"])
+    if not request.force and not options.drill:
+        evidence.require(known)
+    asked = request.asked
+    return Plan(
+        service=agent.service,
+        profile=profile,
+        options=options,
+        rendered=render.release(profile, site, agent.service, options, facts["next_release"]),
+        passed_over=passed_over,
+        known=known,
+        soak_s=profile.soak if asked.soak is None else asked.soak,
+        request=request,
+        facts=facts,
+        differences=_differences(agent, profile, site, options) if compare else None,
+    )
+
+
+def _about(profile: Profile, site: Site, draft: Rendered) -> dict[str, Any]:
+    manifest = draft.as_manifest()
+    return {
+        "combination": {k: manifest[k] for k in ("profile", "budget", "graphs", "algorithm", "overlay")},
+        "python": site.engine.python,
+        "model": site.model,
+        "gates": manifest["gates"],
+        "unit": draft.files[draft.unit].decode(),
+    }
+
+
+def _differences(agent: Agent, profile: Profile, site: Site, options: Options) -> list[Difference]:
+    live = agent.ask("texts")
+    if live["release"] is None:
+        return []
+    return against(live, render.release(profile, site, agent.service, options, live["release"]))
 
 
 def run(
@@ -156,10 +198,10 @@ def run(
             "kind": "deploy",
             "release": made.rendered.number,
             "soak_s": made.soak_s,
-            "confirm_s": made.confirm_s,
-            "first": made.first,
-            "force": made.force,
-            "drill_anyway": made.drill_on_production,
+            "confirm_s": made.request.confirm_s,
+            "first": made.request.first,
+            "force": made.request.force,
+            "drill_anyway": made.request.drill_on_production,
             "by": render.requester(),
         },
     )

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import re
 import tomllib
+from functools import cache
 from typing import Any
 
 from . import resources
@@ -12,7 +14,8 @@ from . import resources
 _PACKAGE = "ddops_overlay"
 
 
-def files() -> dict[str, bytes]:
+@cache
+def _files() -> dict[str, bytes]:
     """Returns the plug-in's files with a dist-info of their own, so that its entry points are found."""
     root = resources.folder("kernels_patch")
     project = _project()
@@ -22,6 +25,26 @@ def files() -> dict[str, bytes]:
     found[f"{info}/METADATA"] = f"Metadata-Version: 2.1\nName: {project['name']}\nVersion: {version}\n".encode()
     found[f"{info}/entry_points.txt"] = _entry_points(project["entry-points"]).encode()
     return found
+
+
+def files() -> dict[str, bytes]:
+    """Returns the plug-in's files by their names: its modules and its dist-info."""
+    return dict(_files())
+
+
+@cache
+def sha256() -> str:
+    """Returns the overlay's identity, which a running overlay finds in its own modules and reports."""
+    digest = hashlib.sha256()
+    for name, data in sorted(files().items()):
+        if name.startswith(f"{_PACKAGE}/"):
+            digest.update(f"{name}\0{len(data)}\0".encode() + data)
+    return digest.hexdigest()
+
+
+def algorithms() -> list[str]:
+    """Returns the speculative algorithms that the overlay adds to SGLang's own."""
+    return [str(name) for name in _toml()["tool"]["ddops-overlay"]["algorithms"]]
 
 
 def environment(settings: dict[str, Any], path: str) -> dict[str, str]:
@@ -35,9 +58,12 @@ def environment(settings: dict[str, Any], path: str) -> dict[str, str]:
 
 
 def _project() -> dict[str, Any]:
-    text = (resources.folder("kernels_patch") / "pyproject.toml").read_text()
-    project: dict[str, Any] = tomllib.loads(text)["project"]
+    project: dict[str, Any] = _toml()["project"]
     return project
+
+
+def _toml() -> dict[str, Any]:
+    return tomllib.loads((resources.folder("kernels_patch") / "pyproject.toml").read_text())
 
 
 def _version(text: str) -> str:

@@ -1,12 +1,15 @@
-"""Hardware profiles: what is true of a machine type, and the service's defaults, limits and gates there."""
+"""Hardware profiles: what is true of a machine type, and the service's defaults, limits and gates there.
+
+What each key means is said above it in the profiles themselves; tests hold file and model together.
+"""
 
 from __future__ import annotations
 
 import difflib
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
-from pydantic import Field, NonNegativeFloat, PositiveFloat, PositiveInt
+from pydantic import Field, NonNegativeFloat, PositiveFloat, PositiveInt, model_validator
 
 from . import config, resources
 from .agent.layout import SERVICE_NAME
@@ -14,6 +17,22 @@ from .config import Strict
 from .errors import UsageError
 
 Port = PositiveInt
+Arguments = dict[str, str | int | float | bool]
+
+
+class Hardware(Strict):
+    arch: Literal["cpu", "sm_90", "sm_100", "sm_103", "sm_120"]
+    gpus: int = Field(ge=0)
+    gpu_memory_mib: int = Field(ge=0)
+    link: Literal["none", "nvlink", "pcie"]
+    power_watts: int = Field(ge=0)
+    shared_memory_bytes: int = Field(ge=0)
+
+
+class Model(Strict):
+    context: PositiveInt
+    kv_bytes_per_token: PositiveInt
+    drafter_block: PositiveInt | None
 
 
 class Budget(Strict):
@@ -23,27 +42,54 @@ class Budget(Strict):
 
 class Graphs(Strict):
     default: bool
-    refused_because: str | None = None
+    refused_because: str | None
+
+
+class Limits(Strict):
+    max_running: PositiveInt
+    verify_tokens: PositiveInt | None
 
 
 class Launch(Strict):
-    arguments: dict[str, str | int | float | bool]
+    arguments: Arguments
     environment: dict[str, str]
 
 
-class Speculation(Strict):
-    algorithm: str
-    arguments: dict[str, str | int | float | bool]
+class Drafting(Strict):
+    algorithm: str = Field(pattern=r"^[A-Z][A-Z0-9_]*$")
+    brought_by: Literal["sglang", "overlay"]
+    budgets: tuple[PositiveInt, PositiveInt]
+    drafter: bool
+    arguments: Arguments
+
+
+class Tile(Strict):
+    queries: Literal[16, 32, 64, 128]
+    keys: Literal[16, 32, 64, 128]
+    warps: Literal[1, 2, 4, 8]
+
+    @property
+    def shared_memory_bytes(self) -> int:
+        """Returns what one block of SGLang's extend kernel needs for MLA at one stage, bf16: the tile of the queries
+        (512 wide) and that of the keys (512 and 64). It gives the 106496 bytes that 32 x 64 is known to ask for.
+        """
+        return 2 * (self.queries * 512 + self.keys * 576)
 
 
 class Overlay(Strict):
     platform: Literal["cpu"] | None
     ranks: PositiveInt
+    verify_tile: Tile | None
 
 
 class Ports(Strict):
     public: Port = Field(le=65535)
     engine_base: Port = Field(le=64535)
+
+
+class Hardening(Strict):
+    option: str = Field(pattern=r"^[A-Z][A-Za-z]+=[^\n\r]*$")
+    proven: str
 
 
 class Deadlines(Strict):
@@ -65,6 +111,7 @@ class Question(Strict):
 class Smoke(Strict):
     concurrency: list[PositiveInt] = Field(min_length=1)
     max_tokens: PositiveInt
+    request: dict[str, Any]
     questions: list[Question] = Field(min_length=1)
 
 
@@ -90,24 +137,50 @@ class Gates(Strict):
     acceptance: Acceptance
 
 
+class Evidence(Strict):
+    budget: PositiveInt
+    graphs: bool | None
+    algorithm: str
+    sglang: str | None
+    overlay: str | None
+    outcome: Literal["good", "bad"]
+    what: str
+    accept_length: PositiveFloat | None
+    tokens_per_second: PositiveFloat | None
+
+
 class Profile(Strict):
     name: str
     description: str
     service: str = Field(pattern=f"^{SERVICE_NAME}$")
     sglang: str
-    arch: str
-    gpus: int = Field(ge=0)
+    hardware: Hardware
+    model: Model
     budget: Budget
     graphs: Graphs
+    limits: Limits
     launch: Launch
-    speculation: Speculation
+    speculation: list[Drafting] = Field(min_length=1)
     overlay: Overlay
     ports: Ports
-    user: str | None
-    hardening: list[str]
+    user: str | None = Field(pattern=r"^[a-z_][a-z0-9_-]*$")
+    hardening: list[Hardening]
     deadlines: Deadlines
     soak: PositiveFloat
     gates: Gates
+    evidence: list[Evidence]
+
+    @model_validator(mode="after")
+    def _fits_its_hardware(self) -> Profile:
+        tile = self.overlay.verify_tile
+        if tile and tile.shared_memory_bytes > self.hardware.shared_memory_bytes:
+            raise ValueError(
+                f"overlay.verify_tile of {tile.queries} x {tile.keys} needs {tile.shared_memory_bytes} bytes of shared "
+                f"memory, {self.hardware.arch} has {self.hardware.shared_memory_bytes}"
+            )
+        if self.hardware.gpus and self.launch.arguments.get("tp-size") != self.hardware.gpus:
+            raise ValueError(f"launch.arguments.tp-size is not the {self.hardware.gpus} of hardware.gpus")
+        return self
 
 
 def names() -> list[str]:
@@ -115,21 +188,13 @@ def names() -> list[str]:
     return sorted(path.stem for path in resources.folder("profiles").glob("*.yaml"))
 
 
-def only() -> Profile:
-    """Returns the one profile there is; raises UsageError where there are several."""
-    known = names()
-    if len(known) > 1:
-        raise UsageError("which profile?", f"known are: {', '.join(known)}", "--profile NAME")
-    return load(known[0])
-
-
-def load(name: str) -> Profile:
-    """Returns a profile that ddops carries, or the one in a file where a path to a .yaml is given.
+def path_of(name: str) -> Path:
+    """Returns the file of a profile that ddops carries, or the one that is named by a path to a .yaml.
 
     Raises UsageError for an unknown name, with the nearest known one.
     """
     if name.endswith((".yaml", ".yml")):
-        return config.read(Path(name), Profile)
+        return Path(name)
     known = names()
     if name not in known:
         near = difflib.get_close_matches(name, known, n=1)
@@ -138,4 +203,9 @@ def load(name: str) -> Profile:
             f"known are: {', '.join(known)}",
             f"did you mean '{near[0]}'?" if near else "",
         )
-    return config.read(resources.folder("profiles") / f"{name}.yaml", Profile)
+    return resources.folder("profiles") / f"{name}.yaml"
+
+
+def load(name: str) -> Profile:
+    """Returns a profile as its file has it; raises UsageError as ``path_of``, and for a file that is wrong."""
+    return config.read(path_of(name), Profile)

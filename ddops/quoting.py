@@ -16,6 +16,21 @@ def unit_command(words: list[str]) -> str:
     return " ".join(_unit_word(word) for word in words)
 
 
+def unit_path(path: str) -> str:
+    """Returns a path as a unit's setting takes it, such as EnvironmentFile=: there quotes would be part of it.
+
+    Raises ValueError for what such a setting cannot hold.
+    """
+    if not path.startswith("/") or any(ord(c) < 32 or ord(c) == 127 for c in path) or path != path.strip():
+        raise ValueError(f"{path!r} cannot be a path in a unit")
+    return path.replace("%", "%%")
+
+
+def transient(words: list[str]) -> str:
+    """Returns words as the command that systemd-run takes on a shell's line: it expands $ as a unit does, and no %."""
+    return shell([word.replace("$", "$$") for word in words])
+
+
 def _unit_word(word: str) -> str:
     if "\0" in word:
         raise ValueError("an argument cannot hold a NUL byte")

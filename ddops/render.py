@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import getpass
+import gzip
 import hashlib
 import io
 import json
@@ -11,24 +12,32 @@ import tarfile
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import cache
+from pathlib import PurePosixPath
 from typing import Any
 
 import jinja2
 
 from . import __version__, overlay, quoting, resources
-from .profile import Profile
+from .limits import Limits
+from .profile import Drafting, Profile
 from .site import Site
 
 _ROOT = "/var/lib/ddops"
+_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
 
 @dataclass(frozen=True)
 class Options:
     """What a deploy asks for beyond the profile's defaults."""
 
-    budget: int
+    limits: Limits
     graphs: bool
+    drafting: Drafting
     drill: dict[str, Any] | None = None
+
+    @property
+    def budget(self) -> int:
+        return self.limits.budget
 
 
 @dataclass(frozen=True)
@@ -36,14 +45,24 @@ class Rendered:
     """A release as it travels: its files, its manifest, and what tells it from another."""
 
     number: int
+    unit: str
     files: dict[str, bytes]
     manifest: bytes
     fingerprint: str
 
+    def as_manifest(self) -> dict[str, Any]:
+        """Returns the manifest as data."""
+        found: dict[str, Any] = json.loads(self.manifest)
+        return found
+
     def archive(self) -> bytes:
         """Returns the files as one reproducible tar.gz."""
         packed = io.BytesIO()
-        with tarfile.open(fileobj=packed, mode="w:gz", compresslevel=6, format=tarfile.PAX_FORMAT) as tar:
+        # gzip's header has the time of its making otherwise
+        with (
+            gzip.GzipFile(fileobj=packed, mode="wb", compresslevel=6, mtime=0) as zipped,
+            tarfile.open(fileobj=zipped, mode="w", format=tarfile.PAX_FORMAT) as tar,
+        ):
             for name, data in sorted(self.files.items()):
                 info = tarfile.TarInfo(name)
                 info.size = len(data)
@@ -54,11 +73,6 @@ class Rendered:
 def requester() -> str:
     """Returns who asks, for locks and ledgers: user@machine."""
     return f"{getpass.getuser()}@{platform.node()}"
-
-
-def verify_width(budget: int) -> int:
-    """Returns the query tokens per request and verify step: the root and ``budget`` nodes."""
-    return budget + 1
 
 
 def release(profile: Profile, site: Site, service: str, options: Options, number: int) -> Rendered:
@@ -75,6 +89,9 @@ def release(profile: Profile, site: Site, service: str, options: Options, number
         "ddops": __version__,
         "budget": options.budget,
         "graphs": options.graphs,
+        "algorithm": options.drafting.algorithm,
+        "max_running": options.limits.max_running,
+        "overlay": overlay.sha256(),
         "drill": options.drill,
         "fingerprint": fingerprint,
         "engine": {
@@ -86,19 +103,23 @@ def release(profile: Profile, site: Site, service: str, options: Options, number
             "speculates": True,
         },
         "front": {"port": profile.ports.public},
+        "hardware": profile.hardware.model_dump(),
         "expect": {
             "server_info": {
                 "version": profile.sglang,
-                "speculative_algorithm": profile.speculation.algorithm,
-                "speculative_num_draft_tokens": verify_width(options.budget),
+                "speculative_algorithm": options.drafting.algorithm,
+                "speculative_num_draft_tokens": options.limits.width,
+                "max_running_requests": options.limits.max_running,
                 **_expected(profile),
             },
             "graphs": options.graphs,
+            "overlay": overlay.sha256(),
             "overlay_ranks": profile.overlay.ranks,
         },
         "files": {name: hashlib.sha256(data).hexdigest() for name, data in sorted(files.items())},
     }
-    return Rendered(number, files, json.dumps(manifest, indent=1, sort_keys=True).encode() + b"\n", fingerprint)
+    text = json.dumps(manifest, indent=1, sort_keys=True).encode() + b"\n"
+    return Rendered(number, str(manifest["unit"]), files, text, fingerprint)
 
 
 def spec(profile: Profile, site: Site, service: str) -> dict[str, Any]:
@@ -107,10 +128,18 @@ def spec(profile: Profile, site: Site, service: str) -> dict[str, Any]:
         "format": 1,
         "service": service,
         "profile": profile.name,
-        "gates": profile.gates.model_dump(),
+        "gates": _gates(profile),
         "deadlines": profile.deadlines.model_dump(),
         "engine": {"model": site.model},
     }
+
+
+def _gates(profile: Profile) -> dict[str, Any]:
+    gates = profile.gates.model_dump()
+    added = gates["smoke"].pop("request")
+    for question in gates["smoke"]["questions"]:
+        question["request"] = added  # whoever asks has it at hand
+    return gates
 
 
 def supervisor_unit() -> str:
@@ -120,17 +149,23 @@ def supervisor_unit() -> str:
 
 def command(profile: Profile, site: Site, service: str, options: Options, number: int) -> list[str]:
     """Returns the engine's arguments, the interpreter first."""
+    drafting = options.drafting
+    # where the hardware has none there is nothing to switch off or to size
+    has_graphs = profile.graphs.refused_because is None
     arguments: dict[str, Any] = {
         "model-path": site.model,
         "served-model-name": service,
         "host": "127.0.0.1",
         "port": _port(profile, number),
+        "context-length": profile.model.context,
+        "max-running-requests": options.limits.max_running,
         **profile.launch.arguments,
-        "speculative-algorithm": profile.speculation.algorithm,
-        "speculative-num-draft-tokens": verify_width(options.budget),
-        **profile.speculation.arguments,
-        # where the hardware has none there is nothing to switch off
-        "disable-cuda-graph": not options.graphs and profile.graphs.refused_because is None,
+        "speculative-algorithm": drafting.algorithm,
+        "speculative-num-draft-tokens": options.limits.width,
+        **({"speculative-draft-model-path": site.drafter} if drafting.drafter else {}),
+        **drafting.arguments,
+        **({"cuda-graph-max-bs-decode": options.limits.max_running} if has_graphs and options.graphs else {}),
+        "disable-cuda-graph": not options.graphs and has_graphs,
     }
     words = [site.engine.python, "-m", "sglang.launch_server"]
     for name, value in arguments.items():
@@ -140,8 +175,31 @@ def command(profile: Profile, site: Site, service: str, options: Options, number
     return words
 
 
+def environment(profile: Profile, site: Site, service: str, options: Options, name: str) -> dict[str, str]:
+    """Returns the variables of the engine of the release ``name``; the site's secrets are not among them."""
+    own = profile.launch.environment
+    cpu = profile.hardware.arch == "cpu"
+    tile = profile.overlay.verify_tile
+    settings = {
+        "release": name,
+        "platform": profile.overlay.platform,
+        "drill": options.drill,
+        "arch": None if cpu else profile.hardware.arch,
+        "verify_tile": None if cpu or tile is None else [tile.queries, tile.keys, tile.warps],
+    }
+    number = name.rpartition("-")[2]
+    return {
+        **own,
+        **overlay.environment(settings, f"{_ROOT}/{service}/releases/{number}/overlay"),
+        "HOME": f"/var/cache/{service}",
+        "XDG_CACHE_HOME": f"/var/cache/{service}",
+        # what kernels are compiled with at their first use, such as ninja, lies beside the engine's python
+        "PATH": f"{PurePosixPath(site.engine.python).parent}:{own.get('PATH', _PATH)}",
+    }
+
+
 def _expected(profile: Profile) -> dict[str, Any]:
-    read_back = ("device", "dtype", "attention-backend", "max-running-requests")
+    read_back = ("device", "dtype", "attention-backend", "tp-size", "disable-custom-all-reduce")
     arguments = profile.launch.arguments
     return {name.replace("-", "_"): arguments[name] for name in read_back if name in arguments}
 
@@ -153,31 +211,33 @@ def _port(profile: Profile, number: int) -> int:
 def _files(profile: Profile, site: Site, service: str, options: Options, number: int) -> dict[str, bytes]:
     name = f"{service}-{number:04d}"
     directory = f"{_ROOT}/{service}/releases/{number:04d}"
-    settings = {"release": name, "platform": profile.overlay.platform, "drill": options.drill}
-    environment = {
-        **profile.launch.environment,
-        **overlay.environment(settings, f"{directory}/overlay"),
-        "HOME": f"/var/cache/{service}",
-        "XDG_CACHE_HOME": f"/var/cache/{service}",
-    }
+    words = command(profile, site, service, options, number)
     values = {
         "service": service,
         "number": number,
         "unit": f"{name}.service",
         "budget": options.budget,
         "graphs": options.graphs,
-        "command": quoting.unit_command(command(profile, site, service, options, number)),
-        "release_dir": directory,
+        "algorithm": options.drafting.algorithm,
+        "command": quoting.unit_command(words),
+        "by_hand": quoting.transient(words),
+        "environment_file": quoting.unit_path(f"{directory}/environment"),
+        "secrets": [quoting.unit_path(path) for path in site.secrets],
+        "plain_paths": [f"{directory}/environment", *site.secrets],
         "user": profile.user,
-        "hardening": profile.hardening,
+        "hardening": [entry.option for entry in profile.hardening],
         # the supervisor owns the stop; systemd's own limit is for the day when there is none
         "stop_timeout": int(profile.deadlines.stop * 2 + 30),
-        "environment": [quoting.environment_line(n, v) for n, v in sorted(environment.items())],
+        "environment": [
+            quoting.environment_line(n, v)
+            for n, v in sorted(environment(profile, site, service, options, name).items())
+        ],
         "public_address": f"0.0.0.0:{profile.ports.public}",
     }
     texts = {
         f"{name}.service": "engine.service.j2",
         "environment": "environment.j2",
+        "launch": "launch.j2",
         f"{service}-front.socket": "front.socket.j2",
         f"{service}-front.service": "front.service.j2",
     }
@@ -186,7 +246,7 @@ def _files(profile: Profile, site: Site, service: str, options: Options, number:
 
 
 def _fingerprint(files: dict[str, bytes], site: Site) -> str:
-    digest = hashlib.sha256(f"{site.engine.python}\0{site.model}\0".encode())
+    digest = hashlib.sha256(f"{site.engine.python}\0{site.model}\0".encode())  # the drafter is in the command
     for name, data in sorted(files.items()):
         digest.update(f"{name}\0{len(data)}\0".encode() + data)
     return digest.hexdigest()
@@ -202,4 +262,5 @@ def _template(name: str) -> jinja2.Template:
         trim_blocks=True,
         lstrip_blocks=True,
     )
+    environment.filters["shell"] = lambda word: quoting.shell([word])
     return environment.get_template(name)

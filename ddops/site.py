@@ -5,11 +5,12 @@ from __future__ import annotations
 import difflib
 import os
 from pathlib import Path
+from typing import Any
 
-from pydantic import Field, PositiveInt
+from pydantic import Field, PositiveInt, field_validator
 
 from . import config
-from .config import Strict
+from .config import Layer, Strict
 from .errors import UsageError
 
 # neither is ever an option of ssh's
@@ -30,6 +31,11 @@ class HostEntry(Strict):
     identity_file: Path | None = None
     known_hosts: Path | None = None
     lab: bool = False
+    profile: str | None = None
+    python: str | None = None
+    model: str | None = None
+    drafter: str | None = None
+    overrides: dict[str, Any] = Field(default_factory=dict)
 
 
 class EngineEntry(Strict):
@@ -40,38 +46,64 @@ class Site(Strict):
     hosts: dict[str, HostEntry] = Field(min_length=1)
     engine: EngineEntry
     model: str
+    drafter: str | None = None
+    secrets: list[str] = Field(default_factory=list)
+    profiles: dict[str, dict[str, Any]] = Field(default_factory=dict)
+
+    @field_validator("secrets")
+    @classmethod
+    def _absolute(cls, paths: list[str]) -> list[str]:
+        if wrong := [p for p in paths if not p.startswith("/")]:
+            raise ValueError(f"'{wrong[0]}' is not an absolute path")
+        return paths
+
+    def at(self, entry: HostEntry) -> Site:
+        """Returns the site with what the host has of its own."""
+        own: dict[str, Any] = {"model": entry.model, "drafter": entry.drafter}
+        own["engine"] = EngineEntry(python=entry.python) if entry.python else None
+        return self.model_copy(update={k: v for k, v in own.items() if v})
 
 
 def candidates() -> list[Path]:
-    """Returns where a site file is looked for, the first found wins."""
-    config_home = Path(os.environ.get("XDG_CONFIG_HOME") or Path.home() / ".config")
+    """Returns the project's file and the user's, which wins over the user's where both are there; then the lab's."""
     state_home = Path(os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state")
     lab = Path(os.environ.get("DDOPS_LAB_DIR") or state_home / "ddops" / "lab")
-    return [Path("ddops.yaml"), config_home / "ddops" / "site.yaml", lab / "site.yaml"]
+    return [Path("ddops.yaml"), user_file(), lab / "site.yaml"]
 
 
-def find(flag: Path | None) -> Path:
-    """Returns the site file: the flag's or DDOPS_SITE's, the project's, the user's, the lab's."""
-    named = flag or (Path(os.environ["DDOPS_SITE"]) if os.environ.get("DDOPS_SITE") else None)
-    if named:
-        return named
-    for path in candidates():
-        if path.exists():
-            return path
-    raise UsageError(
-        "no site file",
-        f"looked for {', '.join(str(p) for p in candidates())}",
-        "ddops lab up lab makes a host to try with, or name the file: --site FILE",
-    )
+def user_file() -> Path:
+    """Returns where the user's own site file is."""
+    return Path(os.environ.get("XDG_CONFIG_HOME") or Path.home() / ".config") / "ddops" / "site.yaml"
+
+
+def layers(flag: Path | None) -> list[Layer]:
+    """Returns the site files, the last one wins: the flag's or DDOPS_SITE's alone, or the user's and the project's.
+
+    The lab's is read where there is none of these. Raises UsageError where there is none at all.
+    """
+    if named := flag or (Path(os.environ["DDOPS_SITE"]) if os.environ.get("DDOPS_SITE") else None):
+        return [config.layer(named)]
+    project, user, lab = candidates()
+    found = [config.layer(path) for path in (user, project) if path.exists()]
+    if not found and lab.exists():
+        found = [config.layer(lab)]
+    if not found:
+        raise UsageError(
+            "no site file",
+            f"looked for {', '.join(str(p) for p in candidates())}",
+            "ddops site init writes one; ddops lab up lab makes a host to try with",
+        )
+    return found
 
 
 def load(flag: Path | None) -> Site:
     """Returns the site; raises UsageError where there is none or it is wrong."""
-    return config.read(find(flag), Site)
+    return config.merge(Site, layers(flag)).value
 
 
 def choose(site: Site, name: str | None) -> tuple[str, HostEntry]:
     """Returns the host of that name, or the only one; raises UsageError with the nearest known name."""
+    name = name or os.environ.get("DDOPS_HOST") or None
     if name is None:
         if len(site.hosts) == 1:
             return next(iter(site.hosts.items()))

@@ -63,13 +63,16 @@ class Engine:
             return False
         return True
 
-    def chat(self, prompt: str, tokens: int, timeout: float, *, stream: bool) -> str:
-        """Returns the greedy answer to one user message."""
+    def chat(
+        self, prompt: str, tokens: int, timeout: float, *, stream: bool, more: dict[str, Any] | None = None
+    ) -> str:
+        """Returns the greedy answer to one user message; ``more`` is added to the request."""
         body: dict[str, Any] = {
             "model": "default",
             "messages": [{"role": "user", "content": prompt}],
             "max_tokens": tokens,
             "temperature": 0,
+            **(more or {}),
         }
         path = "/v1/chat/completions"
         if not stream:

@@ -6,15 +6,12 @@ import os
 import shutil
 from typing import Any
 
-from . import durable, processes, releases, restore, service, stack, steplog, systemd
+from . import durable, evidence, processes, releases, restore, service, stack, systemd
 from .errors import GateFailed, Refused
 from .gates.smoke import ask
 from .layout import LAB_MARK, Layout
 from .operation import Operation
 from .releases import Release
-
-# a trial that failed in one of these steps is bad itself, not its surroundings or somebody's mind
-_PROOF_OF_BAD = ("load", "ready", "smoke", "lossless", "acceptance", "open", "soak")
 
 
 def check(op: Operation, trial: Release, way_back: Release | None) -> dict[str, Any]:
@@ -30,8 +27,6 @@ def check(op: Operation, trial: Release, way_back: Release | None) -> dict[str, 
             "ddops adopt UNIT, or --first to deploy with no way back",
         )
     _drill(trial, bool(request.get("drill_anyway")))
-    if not request.get("force"):
-        _not_proven_bad(layout, trial)
     if way_back:
         found["way_back"] = restore.prove(way_back)
         _untouched(way_back)
@@ -42,6 +37,8 @@ def check(op: Operation, trial: Release, way_back: Release | None) -> dict[str, 
         trial.unit, layout.alias, *([layout.front_socket, layout.front_service] if trial.front else [])
     )
     found["stack"] = _stack_of_trial(trial)
+    if not request.get("force"):
+        _not_proven_bad(layout, trial, found["stack"])
     _port_free(trial.port, "the release's own port")
     if not shutil.which("ss"):
         raise Refused("'ss' is not on this host", "without it the front cannot be closed", "apt-get install iproute2")
@@ -75,22 +72,15 @@ def _drill(trial: Release, anyway: bool) -> None:
         )
 
 
-def _not_proven_bad(layout: Layout, trial: Release) -> None:
+def _not_proven_bad(layout: Layout, trial: Release, stack_now: dict[str, Any]) -> None:
     if trial.manifest.get("drill"):
         return
-    for outcome in reversed(steplog.outcomes(layout)):
-        release, reason = outcome.get("release") or {}, outcome.get("reason") or {}
-        if release.get("fingerprint") != trial.manifest["fingerprint"]:
-            continue
-        if outcome["outcome"] == "promoted":
-            return
-        failed = [step["step"] for step in outcome.get("steps", []) if not step["ok"]]
-        if outcome["outcome"] in ("rolled-back", "rollback-failed") and failed and failed[0] in _PROOF_OF_BAD:
-            raise Refused(
-                f"this release was rolled back before, as release {release['release']}",
-                f"{reason['what']} ({outcome['ended']})",
-                "--force tries it again",
-            )
+    if bad := evidence.proven_bad(layout, evidence.combination(trial.summary(), stack_now)):
+        raise Refused(
+            f"this combination was rolled back before, as release {bad['release']}",
+            f"{bad['what']} ({bad['ended']})",
+            "--force tries it again",
+        )
 
 
 def _serves(way_back: Release) -> None:

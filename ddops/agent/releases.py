@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import io
 import json
@@ -57,10 +58,14 @@ class Release:
 
     def summary(self) -> dict[str, Any]:
         """What status and outcomes say of a release."""
-        keys = ("profile", "budget", "graphs", "drill", "fingerprint", "created", "by", "adopted")
-        return {"release": self.number, "unit": self.unit, "port": self.port, "sha256": self.sha256} | {
-            k: self.manifest[k] for k in keys if self.manifest.get(k) is not None
-        }
+        keys = ["profile", "budget", "graphs", "algorithm", "max_running", "overlay", "drill", "fingerprint"]
+        keys += ["created", "by", "adopted"]
+        found = {"release": self.number, "unit": self.unit, "port": self.port, "sha256": self.sha256}
+        found |= {k: self.manifest[k] for k in keys if self.manifest.get(k) is not None}
+        with contextlib.suppress(OSError, ValueError):  # a record beside the release, not a part of it
+            if stack := durable.read_json(self.directory / "stack.json"):
+                found["stack"] = stack
+        return found
 
 
 def load(layout: Layout, number: int) -> Release:

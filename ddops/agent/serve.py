@@ -17,7 +17,7 @@ from pathlib import Path
 from subprocess import SubprocessError
 from typing import Any, BinaryIO
 
-from . import adopt, logs, preflight, requests, status, systemd
+from . import adopt, logs, plan, preflight, requests, site, status, systemd
 from .errors import AgentError
 from .layout import Layout, layout_of, services
 
@@ -63,9 +63,15 @@ def _services(args: dict[str, Any], _: bytes) -> Iterator[dict[str, Any]]:
     yield _result(services())
 
 
+def _site(args: dict[str, Any], _: bytes) -> Iterator[dict[str, Any]]:
+    yield _result(site.check(args["about"]))
+
+
 CALLS = {
     "services": _services,
-    "facts": _simple(status.facts),
+    "site": _site,
+    "facts": _simple(plan.facts, "about"),
+    "texts": _simple(plan.texts),
     "inspect": _simple(adopt.inspect, "unit", "port", "spec"),
     "install": _install,
     "stage": _stage,

@@ -2,27 +2,19 @@
 
 from __future__ import annotations
 
+import json
 import platform
+from itertools import islice
 from typing import Any
 
-from . import front, processes, releases, service, steplog, systemd
+from . import front, processes, releases, steplog, systemd
 from .engine import Engine
 from .errors import AgentError
 from .gates.smoke import ask
+from .journal import Journal, JournalError
 from .layout import Layout
 
-
-def facts(of: Layout) -> dict[str, Any]:
-    """Returns what a plan needs to know of the host and the service. Changes nothing."""
-    live, known_good = releases.pointed_if_whole(of, of.live), releases.pointed_if_whole(of, of.known_good)
-    return {
-        "hostname": platform.node(),
-        "next_release": releases.next_number(of),
-        "live": live.summary() if live else None,
-        "known_good": known_good.summary() if known_good else None,
-        "live_runs": live is not None and systemd.show(live.unit).active == "active",
-        "measured_load": service.measured_load(of),
-    }
+_FIRST_ENTRIES = 20_000
 
 
 def status(of: Layout, timeout: float = 30.0) -> dict[str, Any]:
@@ -56,6 +48,7 @@ def _engine(release: releases.Release, timeout: float) -> dict[str, Any]:
     engine: dict[str, Any] = {"active": unit.active, "main_pid": unit.main_pid, "invocation": unit.invocation}
     engine["listens"] = processes.of_unit(unit, release.port)
     engine["answers"] = False
+    engine["overlay"] = _overlay(unit)
     if engine["listens"]:
         try:
             smoke = release.gates["smoke"]
@@ -70,6 +63,25 @@ def _engine(release: releases.Release, timeout: float) -> dict[str, Any]:
         except AgentError as error:
             engine["problem"] = error.record()
     return engine
+
+
+def _overlay(unit: systemd.Unit) -> str | None:
+    """Returns the sha256 that the running engine's overlay has found of itself, None where it has said nothing.
+
+    Every scheduler reports at its start, so the first entries of the invocation have it.
+    """
+    if not unit.running or not unit.invocation:
+        return None
+    try:
+        with Journal([f"_SYSTEMD_INVOCATION_ID={unit.invocation}"]) as journal:
+            for entry in islice(journal.entries(), _FIRST_ENTRIES):
+                if entry.message.startswith('{"ddops_overlay"'):
+                    report = json.loads(entry.message)["ddops_overlay"]
+                    if report["process"] == "scheduler":
+                        return str(report["overlay"])
+    except (JournalError, ValueError, KeyError, TypeError):
+        return None
+    return None
 
 
 def _under_way(of: Layout) -> dict[str, Any] | None:

@@ -12,7 +12,7 @@ import typer
 
 from ..errors import DdopsError
 from ..exit_codes import ExitCode
-from . import adopt, confirm, deploy, history, lab, logs, output, rollback, status, version
+from . import adopt, confirm, deploy, diff, history, lab, logs, output, profile, render, rollback, site, status, version
 
 app = typer.Typer(
     name="ddops",
@@ -23,8 +23,10 @@ app = typer.Typer(
     add_completion=True,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-for verb in (deploy, rollback, status, history, logs, adopt, confirm, version):
+for verb in (deploy, diff, render, rollback, status, history, logs, adopt, confirm, version):
     app.command(verb.NAME)(verb.command)
+app.add_typer(profile.app, name="profile")
+app.add_typer(site.app, name="site")
 app.add_typer(lab.app, name="lab")
 
 

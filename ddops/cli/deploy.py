@@ -3,12 +3,24 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from .options import HostOption, JsonOption, PatienceOption, ServiceOption, SiteOption, seconds
+from .options import (
+    AlgorithmOption,
+    BudgetOption,
+    GraphsOption,
+    HostOption,
+    JsonOption,
+    MaxRunningOption,
+    PatienceOption,
+    ServiceOption,
+    SiteOption,
+    SoakOption,
+    asked,
+    seconds,
+)
 
 if TYPE_CHECKING:
     from ..deploy import Plan
@@ -21,11 +33,11 @@ def command(
         str, typer.Argument(metavar="PROFILE", help="The hardware profile: a name, or a .yaml file of your own.")
     ],
     host: HostOption = None,
-    budget: Annotated[
-        int | None, typer.Option(metavar="N", help="Draft-tree nodes; the verify width is N + 1.")
-    ] = None,
-    graphs: Annotated[bool | None, typer.Option("--graphs/--no-graphs", help="CUDA graphs on or off.")] = None,
-    soak: Annotated[str | None, typer.Option(metavar="TIME", help="Watch for so long before promoting.")] = None,
+    budget: BudgetOption = None,
+    graphs: GraphsOption = None,
+    max_running: MaxRunningOption = None,
+    algorithm: AlgorithmOption = None,
+    soak: SoakOption = None,
     first: Annotated[bool, typer.Option("--first", help="Deploy although there is no way back.")] = False,
     confirm: Annotated[
         str | None, typer.Option(metavar="TIME", help="Roll back unless 'ddops confirm' comes in time.")
@@ -35,7 +47,7 @@ def command(
     force: Annotated[
         bool,
         typer.Option(
-            "--force", help="Deploy what is live already, what was rolled back before, or beside a bad known-good."
+            "--force", help="Deploy what is live already, what is proven bad here, or beside a bad known-good."
         ),
     ] = False,
     drill: Annotated[
@@ -52,18 +64,15 @@ def command(
 ) -> int:
     """Try a release: gate it, watch it, promote it, or be back on known-good."""
     from .. import deploy as operation
-    from .. import profile as profiles
-    from .. import site as sites
+    from .. import settings
     from ..errors import UsageError
-    from . import output, target
+    from . import output, planned, target
     from .outcome import tell
     from .progress import Progress
 
-    wanted = profiles.load(profile)
+    effective = settings.resolve(profile, site, host, asked(budget, graphs, max_running, algorithm, soak))
     request = operation.Request(
-        budget=budget,
-        graphs=graphs,
-        soak_s=None if soak is None else seconds("--soak", soak),
+        asked=effective.asked,
         confirm_s=None if confirm is None else seconds("--confirm", confirm),
         first=first,
         force=force,
@@ -72,23 +81,24 @@ def command(
         drill_on_production=drill_on_production,
     )
     patience_s = seconds("--patience", patience)
-    if request.soak_s == 0:
-        raise UsageError("a soak of no time sees no fault", "--soak 0", f"--soak {wanted.soak:g}s is the profile's")
+    if request.asked.soak == 0:
+        raise UsageError(
+            "a soak of no time sees no fault", "--soak 0", f"--soak {effective.profile.soak:g}s is the profile's"
+        )
     if request.confirm_s == 0:
         raise UsageError("a confirmation in no time cannot come", "--confirm 0", "--confirm 10m")
     if drill_after and not drill:
         raise UsageError("--drill-after without a drill", "", "--drill illegal-access or --drill garbage")
-    operation.options_of(wanted, request)
-    at_home = sites.load(site)
-    name, entry = sites.choose(at_home, host)
-    connect = target.connector(name, entry, wanted.service if service is None else service)
+    name, entry, at_home = effective.place()
+    operation.options_of(effective.profile, at_home, request)
+    connect = target.connector(name, entry, effective.service(service))
     output.say(output.paint(f"connecting to {name}", "dim"))
     agent = connect()
-    made = operation.plan(agent, wanted, at_home, entry, request)
+    made = operation.plan(agent, effective.profile, at_home, entry, request, compare=dry_run)
     if dry_run and as_json:
         output.document({"plan": made.describe()})
     else:
-        _show(made, output.data if dry_run else output.say)
+        planned.show(made, output.data if dry_run else output.say)
     if dry_run:
         return 0
     if made.unchanged:
@@ -97,28 +107,6 @@ def command(
         output.say("nothing was changed")
         return 0
     return tell("deploy", operation.run(agent, connect, made, Progress(), patience_s), as_json=as_json)
-
-
-def _show(made: Plan, say: Callable[[str], None]) -> None:
-    from .output import paint
-
-    plan = made.describe()
-    live, back = plan["live"], plan["way_back"]
-    say(f"{paint('plan', 'bold')}: {plan['service']} on {plan['host']}, release {plan['release']}")
-    say(f"  budget {plan['budget']}, verify width {plan['verify_width']}, graphs {'on' if plan['graphs'] else 'off'}")
-    say(f"  live     {_name(live)}")
-    say(f"  way back {_name(back) if back else paint('none: this is a first release', 'red')}")
-    if plan["drill"]:
-        say(f"  {paint('drill', 'yellow')}    {plan['drill']['name']}: this release breaks on purpose")
-    load = f"about {plan['last_load_s']:.0f} s of load" if plan["last_load_s"] else "a load that was never measured"
-    say(f"  no service while it loads and passes its gates: {load}; then a soak of {plan['soak_s']:g} s")
-
-
-def _name(release: dict[str, Any] | None) -> str:
-    if not release:
-        return "none"
-    budget = f", budget {release['budget']}" if "budget" in release else ", adopted"
-    return f"release {release['release']} ({release['unit']}{budget})"
 
 
 def _unchanged(made: Plan) -> dict[str, Any]:

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
-import re
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
+
+from .. import durations
+
+if TYPE_CHECKING:
+    from ..settings import Asked
 
 HostOption = Annotated[
     str | None, typer.Option("--host", metavar="NAME", help="The host; needed where the site has several.")
@@ -23,15 +27,34 @@ PatienceOption = Annotated[
 ]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print one JSON document on stdout.")]
 
-_UNITS = {"": 1.0, "s": 1.0, "m": 60.0, "h": 3600.0}
+BudgetOption = Annotated[
+    int | None, typer.Option("--budget", metavar="N", help="Draft-tree nodes; the verify width is N + 1.")
+]
+GraphsOption = Annotated[bool | None, typer.Option("--graphs/--no-graphs", help="CUDA graphs on or off.")]
+MaxRunningOption = Annotated[
+    int | None, typer.Option("--max-running", metavar="N", help="Requests at once; more than the ceiling is refused.")
+]
+AlgorithmOption = Annotated[
+    str | None, typer.Option("--algorithm", metavar="NAME", help="What drafts the tree: one that the profile lists.")
+]
+SoakOption = Annotated[str | None, typer.Option("--soak", metavar="TIME", help="Watch for so long before promoting.")]
 
 
 def seconds(option: str, text: str) -> float:
     """Returns a time such as 90, 60s, 10m or 1h in seconds; raises UsageError for anything else."""
     from ..errors import UsageError
 
-    found = re.fullmatch(r"(\d+(?:\.\d+)?)([smh]?)", text, re.ASCII)
-    if not found:
+    try:
+        return durations.seconds(text)
+    except ValueError:
         why = "a number is wanted, in seconds or with s, m or h"
-        raise UsageError(f"{option} '{text}' is no time", why, "write 90, 60s, 10m or 1h")
-    return float(found[1]) * _UNITS[found[2]]
+        raise UsageError(f"{option} '{text}' is no time", why, "write 90, 60s, 10m or 1h") from None
+
+
+def asked(
+    budget: int | None, graphs: bool | None, max_running: int | None, algorithm: str | None, soak: str | None
+) -> Asked:
+    """Returns what the flags ask for; raises UsageError for a soak that is no time."""
+    from ..settings import Asked
+
+    return Asked(budget, graphs, max_running, algorithm, None if soak is None else seconds("--soak", soak))

@@ -37,6 +37,8 @@ def _print(found: dict[str, Any]) -> None:
     engine = found.get("engine")
     if engine:
         answers = "answers right" if engine["answers"] else (engine.get("problem") or {}).get("what", "does not answer")
+        if engine.get("overlay"):
+            row("overlay", f"sha256 {engine['overlay'][:12]}, by the running engine's own report")
         row("engine", f"{engine['active']}, pid {engine['main_pid']}, {answers}")
         row("front", found["front"].replace("none", "none: the release owns the public port itself"))
     row("boots", str(found["boots"]))

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import difflib
-import re
+import os
 from collections.abc import Callable
 from pathlib import Path
 
 from .. import hosts, site
-from ..agent.layout import SERVICE_NAME, SERVICE_NAME_IN_WORDS
 from ..errors import Refused, UsageError
 from ..remote import Agent
 from ..site import HostEntry
@@ -28,9 +27,7 @@ def entry(host: str | None, site_file: Path | None) -> tuple[str, HostEntry]:
 
 
 def connector(name: str, found: HostEntry, service: str) -> Callable[[], Agent]:
-    """Returns what makes a fresh connection to the service's agent; raises UsageError for a name that none can have."""
-    if not re.fullmatch(SERVICE_NAME, service):
-        raise UsageError(f"'{service}' cannot be a service name", SERVICE_NAME_IN_WORDS, "--service NAME")
+    """Returns what makes a fresh connection to the service's agent."""
     return lambda: Agent(hosts.connect(name, found), service)
 
 
@@ -38,6 +35,7 @@ def existing(host: str | None, site_file: Path | None, service: str | None) -> t
     """Returns the agent of a service that the host has already: the named one, or the only one."""
     name, found = entry(host, site_file)
     agent = Agent(hosts.connect(name, found), service or "")
+    service = service or os.environ.get("DDOPS_SERVICE")
     known = agent.ask("services")
     if service and service not in known:
         near = difflib.get_close_matches(service, known, n=1)

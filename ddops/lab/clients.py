@@ -31,6 +31,7 @@ def site(config: LabConfig, hosts: list[Host]) -> dict[str, Any]:
                 "identity_file": str(config.key),
                 "known_hosts": str(config.known_hosts),
                 "lab": True,
+                "profile": "lab",
             }
             for host in hosts
         },

@@ -51,6 +51,7 @@ def start(lab: Lab, name: str, profile: Profile, python: str, model: str) -> Non
 def _command(profile: Profile, python: str, model: str) -> list[str]:
     words = [python, "-m", "sglang.launch_server", "--model-path", model, "--served-model-name", profile.service]
     words += ["--host", "0.0.0.0", "--port", str(profile.ports.public)]  # noqa: S104 - the public port of a lab host
+    words += ["--max-running-requests", str(profile.limits.max_running)]
     for option, value in profile.launch.arguments.items():
         if value is False:
             continue

@@ -14,6 +14,8 @@ SOURCES: dict[str, str] = {
         "7140022d94d8dd5eb4e01ff01e197adc8b2ce3ecbf3d19246a622b181303e61e",
     "sglang.srt.layers.attention.torch_native_backend.TorchNativeAttnBackend.forward_extend":
         "9d94d3cc90d249c5c8cd8a337eef06d113488af6712a75d8a631e157416e8d02",
+    "sglang.srt.layers.attention.triton_backend.TritonAttnBackend.__init__":
+        "9c5dd2ee8a51a0ea73a10abf22d0de7eaafd4b81776eea2689d4e5d0a1045dee",
     "sglang.srt.managers.scheduler.Scheduler.run_batch":
         "f124fb309e6cc91b58a267052804861ebff1b29c4274578377f5cd8ccc1edfd9",
     "sglang.srt.managers.scheduler.configure_scheduler_process":

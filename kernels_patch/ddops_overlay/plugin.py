@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import os
 
-from . import drills, processes
+from . import architecture, drills, processes
 from .cpu import plan as cpu
 from .hooks import Hook, register
 from .refuse import refuse
@@ -15,7 +15,7 @@ from .settings import Settings, SettingsError, read
 def load() -> None:
     """Entry point of group sglang.srt.plugins."""
     settings = _settings()
-    hooks = [*_platform_hooks(settings), *_drill_hooks(settings)]
+    hooks = [*_platform_hooks(settings), *_drill_hooks(settings), *_architecture_hooks(settings)]
     bases = cpu.BASES if settings.platform == "cpu" else []
     register(processes.arm(settings, hooks, bases))
 
@@ -32,6 +32,10 @@ def _platform_hooks(settings: Settings) -> list[Hook]:
 
 def _drill_hooks(settings: Settings) -> list[Hook]:
     return [drills.hook(settings.drill)] if settings.drill else []
+
+
+def _architecture_hooks(settings: Settings) -> list[Hook]:
+    return [architecture.hook(settings)] if settings.arch else []
 
 
 def _settings() -> Settings:

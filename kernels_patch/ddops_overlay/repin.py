@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 
+from .architecture import BACKEND
 from .cpu import plan as cpu
 from .drills import garbage, illegal_access
 from .hooks import source_sha256
@@ -13,7 +14,7 @@ from .processes import DETOKENIZER, MAIN, SCHEDULER
 def main() -> int:
     # SGLang's CPU modules cannot be imported before the stand-in is there
     cpu.activate()
-    targets = [MAIN, SCHEDULER, DETOKENIZER, illegal_access.TARGET, garbage.TARGET, cpu.ATTENTION, *cpu.BASES]
+    targets = [MAIN, SCHEDULER, DETOKENIZER, illegal_access.TARGET, garbage.TARGET, BACKEND, cpu.ATTENTION, *cpu.BASES]
     for target in sorted(targets):
         sys.stdout.write(f'    "{target}":\n        "{source_sha256(target)}",\n')
     return 0

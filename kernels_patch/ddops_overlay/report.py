@@ -1,6 +1,6 @@
 """The proof that the overlay is in place: one JSON line per process, after the hooks were applied.
 
-    {"ddops_overlay": {"version": ..., "sglang": ..., "release": ..., "process": "scheduler",
+    {"ddops_overlay": {"version": ..., "overlay": sha256, "sglang": ..., "release": ..., "process": "scheduler",
      "tp_rank": 0, "pid": 123, "hooks": [{"target": ..., "sha256": ..., "wrapped": true}],
      "bases": [{"target": ..., "sha256": ...}], "settings": {...}, "ok": true}}
 
@@ -15,7 +15,7 @@ import os
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
-from . import __version__, pins
+from . import __version__, identity, pins
 from .hooks import Hook, is_wrapped, source_sha256
 from .refuse import refuse
 from .say import say
@@ -43,6 +43,7 @@ def build(process: str, tp_rank: int | None, settings: Settings, hooks: list[Hoo
     problems = list(find_problems(sglang, hooked, based))
     content: dict[str, Any] = {
         "version": __version__,
+        "overlay": identity.sha256(),
         "sglang": sglang,
         "release": settings.release,
         "process": process,

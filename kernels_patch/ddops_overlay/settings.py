@@ -1,6 +1,7 @@
 """The overlay's settings: one JSON object in the environment variable DDOPS_OVERLAY.
 
     {"release": "lab-0002", "platform": "cpu", "drill": {"name": "garbage", "after_steps": 0}}
+    {"release": "kimi-0002", "arch": "sm_103", "verify_tile": [16, 64, 8]}
 
 Every key may be left out or null. Anything else is an error: a setting that is silently ignored
 would make a release look like one it is not.
@@ -35,6 +36,8 @@ class Settings:
     release: str | None = None
     platform: str | None = None
     drill: Drill | None = None
+    arch: str | None = None
+    verify_tile: list[int] | None = None
 
     def as_json(self) -> dict[str, Any]:
         return asdict(self)
@@ -51,11 +54,13 @@ def parse(text: str) -> Settings:
         value = json.loads(text)
     except json.JSONDecodeError as error:
         raise SettingsError(f"{VARIABLE} is not JSON: {error}") from error
-    fields = _object(value, VARIABLE, {"release", "platform", "drill"})
+    fields = _object(value, VARIABLE, {"release", "platform", "drill", "arch", "verify_tile"})
     return Settings(
-        release=_release(fields.get("release")),
+        release=_text(fields.get("release"), "release"),
         platform=_choice(fields.get("platform"), f"{VARIABLE}.platform", PLATFORMS),
         drill=_drill(fields.get("drill")),
+        arch=_text(fields.get("arch"), "arch"),
+        verify_tile=_tile(fields.get("verify_tile")),
     )
 
 
@@ -74,10 +79,18 @@ def _drill(value: Any) -> Drill | None:
     return Drill(name, steps)
 
 
-def _release(value: Any) -> str | None:
+def _text(value: Any, name: str) -> str | None:
     if value is None or (isinstance(value, str) and value):
         return value
-    raise SettingsError(f"{VARIABLE}.release must be a text, not {value!r}")
+    raise SettingsError(f"{VARIABLE}.{name} must be a text, not {value!r}")
+
+
+def _tile(value: Any) -> list[int] | None:
+    """Queries, keys and warps of one block."""
+    whole = isinstance(value, list) and all(isinstance(n, int) and not isinstance(n, bool) and n > 0 for n in value)
+    if value is None or (whole and len(value) == 3):
+        return value
+    raise SettingsError(f"{VARIABLE}.verify_tile must be three whole numbers, not {value!r}")
 
 
 def _choice(value: Any, where: str, known: tuple[str, ...]) -> str | None:

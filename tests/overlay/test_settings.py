@@ -51,5 +51,6 @@ def test_what_is_not_json_is_an_error() -> None:
 
 
 def test_settings_come_back_as_json() -> None:
-    value = {"release": "r", "platform": "cpu", "drill": {"name": "garbage", "after_steps": 0}}
+    value: dict[str, Any] = {"release": "r", "platform": "cpu", "drill": {"name": "garbage", "after_steps": 0}}
+    value |= {"arch": "sm_103", "verify_tile": [16, 64, 8]}
     assert parse(json.dumps(value)).as_json() == value

@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 import yaml
 
-from ddops import config, profile, resources, site
+from ddops import config, profile, resources, settings, site
 from ddops.agent import layout
 from ddops.agent.errors import Refused
-from ddops.cli import options, target
+from ddops.cli import options
 from ddops.errors import UsageError
 
 # no host is there: whatever ends with 2 was found before anybody connected
@@ -63,7 +63,7 @@ def ddops(folder: Path, *args: str) -> tuple[int, dict[str, str], str]:
         (["rollback", "--patience", "x"], "--patience 'x' is no time", "write 90, 60s, 10m or 1h"),
         (["deploy", "lab", "--service=../../etc"], "cannot be a service name", "--service NAME"),
         (["deploy", "lab", "--service="], "cannot be a service name", "--service NAME"),
-        (["adopt", "u", "--service=--now"], "cannot be a service name", "--service NAME"),
+        (["adopt", "u", "--profile", "lab", "--service=--now"], "cannot be a service name", "--service NAME"),
     ],
 )
 def test_a_wrong_value_ends_with_2_and_the_next_step(args: list[str], what: str, hint: str, tmp_path: Path) -> None:
@@ -120,8 +120,10 @@ def test_a_hostile_name_is_no_service_anywhere(name: str, tmp_path: Path) -> Non
         profile.load(str(path))
     with pytest.raises(Refused):
         layout.layout_of(name)
-    with pytest.raises(UsageError):
-        target.connector("h", site.HostEntry(address="local"), name)
+    (tmp_path / "site.yaml").write_text(SITE)
+    effective = settings.resolve("lab", tmp_path / "site.yaml", None, settings.Asked())
+    with pytest.raises(UsageError, match="cannot be a service name"):
+        effective.service(name)
 
 
 @pytest.mark.parametrize(

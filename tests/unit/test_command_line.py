@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import subprocess
@@ -59,7 +60,22 @@ def test_output_that_cannot_be_written_is_an_error_and_one_that_nobody_reads_is_
 
 
 @pytest.mark.parametrize(
-    "verb", ["deploy", "rollback", "status", "history", "logs", "adopt", "confirm", "version", "lab"]
+    "verb",
+    [
+        "deploy",
+        "diff",
+        "render",
+        "profile",
+        "site",
+        "rollback",
+        "status",
+        "history",
+        "logs",
+        "adopt",
+        "confirm",
+        "version",
+        "lab",
+    ],
 )
 def test_every_verb_explains_itself_in_80_columns(verb: str, tmp_path: Path) -> None:
     done = ddops(verb, "-h", folder=tmp_path)
@@ -80,6 +96,12 @@ def test_every_verb_explains_itself_in_80_columns(verb: str, tmp_path: Path) -> 
         (["deploy", "lab", "--soak", "soon"], 2, "write 90, 60s, 10m or 1h"),
         (["deploy", "lab", "--drill", "fire"], 2, "known are: illegal-access, garbage"),
         (["deploy", "lab", "--graphs"], 5, "CUDA graphs do not exist on a CPU"),
+        (["deploy", "b300", "--max-running", "100", "--budget", "12"], 5, "100 x 13 = 1300 verify tokens"),
+        (["deploy", "b300", "--algorithm", "DDTREE"], 5, "the overlay of this ddops does not bring it"),
+        (["diff", "b300", "--algorithm", "DTREE"], 2, "did you mean DDTREE?"),
+        (["render", "lab"], 2, "Missing option"),
+        (["profile", "show", "lba"], 2, "did you mean 'lab'?"),
+        (["adopt", "sglang.service"], 2, "which profile?"),
         (["deploy", "lab", "--host", "g"], 2, "did you mean"),
         (["status", "--host", "x"], 2, "the site has h"),
         (["status"], 6, "cannot connect to h"),
@@ -105,7 +127,7 @@ def test_no_site_file_says_where_it_was_looked_for(tmp_path: Path) -> None:
     done = ddops("status", folder=tmp_path)
     assert done.returncode == 2
     assert "ddops.yaml" in done.stderr
-    assert "hint: ddops lab up" in done.stderr
+    assert "hint: ddops site init" in done.stderr
 
 
 @pytest.mark.parametrize(
@@ -131,3 +153,63 @@ def test_every_code_is_documented() -> None:
     table = (Path(__file__).parents[2] / "docs/exit-codes.md").read_text()
     for code in ExitCode:
         assert f"| {int(code)} |" in table, code
+
+
+def test_render_writes_everything_that_a_host_gets_and_no_host_is_asked(tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    done = ddops("render", "b300", "--budget", "12", "--graphs", "-o", str(out), folder=tmp_path, site=UNREACHABLE)
+    assert done.returncode == 0, done.stderr
+    written = {path.relative_to(out).as_posix() for path in out.rglob("*") if path.is_file()}
+    assert {line.removeprefix(f"{out}/") for line in done.stdout.splitlines()} == written
+    manifest = json.loads((out / "manifest.json").read_text())
+    assert written == {*manifest["files"], "manifest.json", "ddops-supervisor@.service"}
+    for name, digest in manifest["files"].items():
+        assert hashlib.sha256((out / name).read_bytes()).hexdigest() == digest
+    assert "warning: not DDTREE: the overlay of this ddops does not bring it; NGRAM drafts the tree" in done.stderr
+    assert "warning: bad on another algorithm, sglang, overlay: DDTREE, field: CUDA error: an illegal" in done.stderr
+    assert "verify width N = 12 + 1 = 13" in done.stderr
+
+    again = ddops("render", "b300", "-o", str(out), folder=tmp_path, site=UNREACHABLE)
+    assert again.returncode == 2
+    assert "is not empty" in again.stderr
+    as_json = ddops(
+        "render", "b300", "--budget", "32", "-o", str(tmp_path / "b"), "--json", folder=tmp_path, site=UNREACHABLE
+    )
+    document = json.loads(as_json.stdout)
+    assert (document["algorithm"], document["limits"]["max_running"], document["limits"]["lowered"]) == (
+        "NGRAM",
+        36,
+        True,
+    )
+
+
+def test_profile_show_names_origins(tmp_path: Path) -> None:
+    done = ddops("profile", "show", "b300", "--budget", "12", folder=tmp_path)
+    assert "budget.default: 12  # --budget" in done.stdout.splitlines()
+    assert "soak: 600.0  # default" in done.stdout.splitlines()
+    document = json.loads(ddops("profile", "show", "b300", "--json", folder=tmp_path, site=UNREACHABLE).stdout)
+    assert document["budget.default"] == {"value": 8, "origin": "default"}
+    assert document["site.model"] == {"value": "/m", "origin": str(tmp_path / "site.yaml")}
+
+
+def test_profile_list_names_them_all(tmp_path: Path) -> None:
+    found = json.loads(ddops("profile", "list", "--json", folder=tmp_path).stdout)
+    assert list(found) == ["b300", "lab", "rtx-pro-6000"]
+
+
+def test_site_init_writes_a_file_that_is_read_and_never_overwrites_one(tmp_path: Path) -> None:
+    done = ddops("site", "init", folder=tmp_path)
+    path = tmp_path / ".config/ddops/site.yaml"
+    assert (done.returncode, done.stdout) == (0, f"{path}\n")
+    shown = ddops("profile", "show", "b300", "--host", "gpu-1", folder=tmp_path)
+    assert f'site.model: "/models/Kimi-K2.6"  # {path}' in shown.stdout.splitlines()
+    again = ddops("site", "init", folder=tmp_path)
+    assert again.returncode == 5
+    assert "is there already" in again.stderr
+
+
+def test_site_check_tells_which_host_is_not_reached(tmp_path: Path) -> None:
+    done = ddops("site", "check", "--json", folder=tmp_path, site=UNREACHABLE)
+    assert done.returncode == 6
+    host = json.loads(done.stdout)["hosts"][0]
+    assert (host["host"], host["unreachable"]) == ("h", True)

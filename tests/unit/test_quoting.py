@@ -83,3 +83,20 @@ def test_an_environment_line_means_the_same_to_a_shell(value: str) -> None:
         env={"LC_ALL": "C.UTF-8"},
     )
     assert done.stdout.decode() == value
+
+
+@given(st.lists(words, min_size=1, max_size=5))
+def test_a_transient_units_command_comes_through(arguments: list[str]) -> None:
+    """systemd expands $ in it, and turns $$ into one; a % stays as it is."""
+    parsed = shlex.split(quoting.transient(arguments))
+    assert [word.replace("$$", "\0") for word in parsed] == [word.replace("$", "\0") for word in arguments]
+
+
+@pytest.mark.parametrize("path", ["relative", "/a\nb", "/a\x07", "/a ", ""])
+def test_what_cannot_be_a_path_in_a_unit_is_refused(path: str) -> None:
+    with pytest.raises(ValueError, match="cannot be a path"):
+        quoting.unit_path(path)
+
+
+def test_a_path_in_a_unit_has_no_specifiers() -> None:
+    assert quoting.unit_path("/a b/%s") == "/a b/%%s"

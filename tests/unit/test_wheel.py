@@ -26,7 +26,7 @@ def test_the_wheel_carries_templates_profiles_and_the_overlay(tmp_path: Path) ->
     ).stdout.split("|")  # fmt: skip
 
     assert found[0].startswith(str(tmp_path / "installed"))
-    assert found[1] == "['lab']"
+    assert found[1] == "['b300', 'lab', 'rtx-pro-6000']"
     assert found[2] == str(sorted(overlay.files()))
     assert int(found[3]) > 100
     assert (tmp_path / "installed/ddops/lab/engine.lock").read_bytes() == (ROOT / "ddops/lab/engine.lock").read_bytes()

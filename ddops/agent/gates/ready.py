@@ -47,7 +47,7 @@ def ready(release: Release, engine: Engine, watch: EngineWatch, timeout: float) 
     if not watch.fired_up:
         raise GateFailed("the journal of this invocation holds no line that the server is ready")
     evidence["graphs"] = _graphs(engine, watch, bool(expect["graphs"]), timeout)
-    evidence["overlay"] = _overlay(watch, release, int(expect["overlay_ranks"]))
+    evidence["overlay"] = _overlay(watch, release, int(expect["overlay_ranks"]), expect.get("overlay"))
     return evidence
 
 
@@ -83,14 +83,17 @@ def _graphs(engine: Engine, watch: EngineWatch, want: bool, timeout: float) -> s
     return said[-1]
 
 
-def _overlay(watch: EngineWatch, release: Release, ranks: int) -> list[dict[str, Any]]:
-    """Requires a good report of this release's overlay from every scheduler rank."""
+def _overlay(watch: EngineWatch, release: Release, ranks: int, identity: str | None) -> list[dict[str, Any]]:
+    """Requires a good report of this release's overlay, by its own sha256, from every scheduler rank."""
     reports = [r for r in watch.overlay_reports if r.get("process") == "scheduler"]
     if bad := [r for r in watch.overlay_reports if not r.get("ok")]:
         raise GateFailed("the overlay is not in effect", str(bad[0].get("problem", "it reported a problem")))
     own = f"{release.manifest['service']}-{release.number:04d}"
     if wrong := [r for r in reports if r.get("release") != own]:
         raise GateFailed("another release's overlay is in effect", f"{wrong[0].get('release')}, not {own}")
+    if identity and (other := [r for r in reports if r.get("overlay") != identity]):
+        found = str(other[0].get("overlay"))
+        raise GateFailed("another overlay than the release's runs", f"sha256 {found[:12]}, not {identity[:12]}")
     if len({r.get("tp_rank") for r in reports}) < ranks:
         raise GateFailed("the overlay did not report from every scheduler rank", f"{len(reports)} of {ranks} reported")
     return reports

@@ -13,7 +13,7 @@ from ..errors import GateFailed
 
 def ask(engine: Engine, question: dict[str, Any], tokens: int, timeout: float, *, stream: bool) -> str:
     """Asks one question and returns the answer; raises GateFailed for a wrong one."""
-    answer = engine.chat(question["prompt"], tokens, timeout, stream=stream)
+    answer = engine.chat(question["prompt"], tokens, timeout, stream=stream, more=question.get("request"))
     if not re.search(question["expect"], answer):
         raise GateFailed(
             f"a wrong answer to {question['prompt']!r}",

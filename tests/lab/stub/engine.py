@@ -20,6 +20,7 @@ Whoever asks for "a letter every 0.5 s" gets a streamed answer at that pace.
     exit_after    ends with code 1 after so many answers
     stubborn      ignores SIGTERM
     mute_overlay  does not report the overlay
+    overlay       reports this sha256 of the overlay instead of its own
 """
 
 import argparse
@@ -235,7 +236,10 @@ def main():
     server = Server((args.host, int(args.port)), info, script)
     if os.environ.get("DDOPS_OVERLAY") and not script.get("mute_overlay"):
         release = json.loads(os.environ["DDOPS_OVERLAY"])["release"]
+        from ddops_overlay import identity  # the release's own, through PYTHONPATH
+
         report = {"ok": True, "process": "scheduler", "tp_rank": 0, "release": release, "pid": os.getpid()}
+        report["overlay"] = script.get("overlay", identity.sha256())
         say(json.dumps({"ddops_overlay": report}))
     threading.Thread(target=server.serve_forever, daemon=True).start()
     load(script)

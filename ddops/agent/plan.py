@@ -1,0 +1,103 @@
+"""What a plan needs to know of the host and the service. Nothing here changes anything."""
+
+from __future__ import annotations
+
+import platform
+import re
+import subprocess
+import tempfile
+from pathlib import Path
+from typing import Any
+
+from . import baseline, evidence, releases, service, stack, steplog, systemd
+from .errors import AgentError, Refused
+from .layout import Layout
+
+_SECRET = re.compile(r"(?i)(\b[a-z0-9_-]*(?:key|token|secret|passw(?:or)?d|credential)[a-z0-9_-]*[=\s]+)[^\s\"']+")
+
+
+def facts(of: Layout, about: dict[str, Any]) -> dict[str, Any]:
+    """Returns the host's side of a plan.
+
+    ``about`` is the release that is planned: its combination, its interpreter and model, its unit's text.
+    """
+    live, known_good = releases.pointed_if_whole(of, of.live), releases.pointed_if_whole(of, of.known_good)
+    below: dict[str, Any]
+    try:
+        below = stack.describe(about["python"], about["model"])
+    except (AgentError, OSError) as error:
+        below = {"problem": str(error)}  # preflight refuses; a plan shows it
+    return {
+        "hostname": platform.node(),
+        "next_release": releases.next_number(of),
+        "live": live.summary() if live else None,
+        "known_good": known_good.summary() if known_good else None,
+        "live_runs": live is not None and systemd.show(live.unit).active == "active",
+        "measured_load": service.measured_load(of),
+        "measured_steps": measured_steps(of),
+        "records": known_good is not None and baseline.stored(of, known_good, about["gates"]) is None,
+        "stack": below,
+        "evidence": evidence.of(of, evidence.combination(about["combination"], below)),
+        "exposure": exposure(about["unit"]),
+    }
+
+
+def measured_steps(of: Layout) -> dict[str, float]:
+    """Returns the seconds of each step when a deploy last came to its end."""
+    found: dict[str, float] = {}
+    for outcome in reversed(steplog.outcomes(of)):
+        if outcome.get("kind") == "deploy":
+            for step in outcome.get("steps", []):
+                if step["ok"]:
+                    found.setdefault(step["step"], step["seconds"])
+    return found
+
+
+def exposure(unit: str) -> str | None:
+    """Returns systemd's exposure level of a unit's text (0: sandboxed, 10: not at all), None where it has none."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "planned.service"
+        path.write_text(unit)
+        command = ["systemd-analyze", "security", "--offline=true", "--no-pager", str(path)]
+        try:
+            done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, timeout=20, check=False)
+        except (OSError, subprocess.TimeoutExpired):
+            return None
+    found = re.search(r"Overall exposure level for \S+: (\S+ \S+)", done.stdout.decode(errors="replace"))
+    return found[1] if found else None
+
+
+def texts(of: Layout) -> dict[str, Any]:
+    """Returns the texts of the live release's files: unit, environment, overlay.
+
+    Of an adopted unit: its files and its arguments; what looks like a secret is hidden, its environment is not read.
+    """
+    live = releases.pointed(of, of.live)
+    if live is None:
+        return {"release": None, "adopted": False, "files": {}}
+    if not live.adopted:
+        names = [name for name in live.manifest["files"] if name != "launch"]
+        return {"release": live.number, "adopted": False, "files": {n: _text(live.directory / n) for n in names}}
+    arguments = (live.directory / "arguments").read_bytes().decode(errors="replace").rstrip("\0").split("\0")
+    found = {live.unit: "".join(_text(Path(path)) for path in live.manifest["files"])}
+    return {
+        "release": live.number,
+        "adopted": True,
+        "arguments": _hide(arguments),
+        "files": {name: _SECRET.sub(r"\1(hidden)", text) for name, text in found.items()},
+    }
+
+
+def _hide(arguments: list[str]) -> list[str]:
+    shown, secret = [], False
+    for argument in arguments:
+        shown.append("(hidden)" if secret else _SECRET.sub(r"\1(hidden)", argument))
+        secret = bool(_SECRET.match(f"{argument}=x")) and "=" not in argument and argument.startswith("-")
+    return shown
+
+
+def _text(path: Path) -> str:
+    try:
+        return path.read_bytes().decode(errors="replace")
+    except OSError as error:
+        raise Refused(f"cannot read {path}", error.strerror or "", "ddops status") from None

@@ -1,0 +1,49 @@
+"""``ddops diff``."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from .options import (
+    AlgorithmOption,
+    BudgetOption,
+    GraphsOption,
+    HostOption,
+    JsonOption,
+    MaxRunningOption,
+    ServiceOption,
+    SiteOption,
+    asked,
+)
+
+NAME = "diff"
+
+
+def command(
+    profile: Annotated[
+        str, typer.Argument(metavar="PROFILE", help="The hardware profile: a name, or a .yaml file of your own.")
+    ],
+    host: HostOption = None,
+    budget: BudgetOption = None,
+    graphs: GraphsOption = None,
+    max_running: MaxRunningOption = None,
+    algorithm: AlgorithmOption = None,
+    service: ServiceOption = None,
+    site: SiteOption = None,
+    as_json: JsonOption = False,
+) -> int:
+    """Show a deploy's plan and what it changes against the live release, line by line; change nothing."""
+    from .. import deploy as operation
+    from .. import settings
+    from . import output, planned, target
+
+    effective = settings.resolve(profile, site, host, asked(budget, graphs, max_running, algorithm, None))
+    request = operation.Request(asked=effective.asked, first=True, force=True)
+    name, entry, at_home = effective.place()
+    operation.options_of(effective.profile, at_home, request)
+    agent = target.connector(name, entry, effective.service(service))()
+    made = operation.plan(agent, effective.profile, at_home, entry, request, compare=True)
+    output.document({"plan": made.describe()}) if as_json else planned.show(made, output.data)
+    return 0

@@ -1,0 +1,62 @@
+"""A plan as people read it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from .output import paint
+
+if TYPE_CHECKING:
+    from ..deploy import Plan
+    from ..difference import Difference
+
+_ROW = 9
+
+
+def show(made: Plan, say: Callable[[str], None]) -> None:
+    """Says what a deploy would do, why it may, and what it changes."""
+    plan = made.describe()
+
+    def row(name: str, text: str, colour: str = "") -> None:
+        padded = f"{name:{_ROW}}"
+        say(f"  {paint(padded, colour) if colour else padded} {text}")
+
+    say(f"{paint('plan', 'bold')}: {plan['service']} on {plan['host']}, release {plan['release']}")
+    graphs = "on" if plan["graphs"] else "off"
+    say(f"  budget {plan['budget']}, verify width {plan['verify_width']}, graphs {graphs}, {plan['algorithm']}")
+    for passed in plan["passed_over"]:
+        row("warning", f"not {passed['algorithm']}: {passed['reason']}", "yellow")
+    row("live", name_of(plan["live"]))
+    row("way back", name_of(plan["way_back"]) if plan["way_back"] else paint("none: this is a first release", "red"))
+    if plan["drill"]:
+        row("drill", f"{plan['drill']['name']}: this release breaks on purpose", "yellow")
+    for at, line in enumerate(made.options.limits.lines()):
+        row("" if at else "limits", line)
+    for entry in made.known or []:
+        where = "this stack" if entry.same_stack else f"another {', '.join(entry.other)}"
+        row("evidence", f"{entry.outcome} on {where}: {entry.text}", "" if entry.outcome == "good" else "yellow")
+    if not made.known:
+        row("evidence", "none for this budget and graphs")
+    row("overlay", f"sha256 {plan['overlay'][:12]}")
+    row("exposure", f"{plan['exposure'] or 'not known'} (systemd-analyze security: 0 sandboxed, 10 not at all)")
+    if made.differences is not None:
+        _changes(made.differences, say)
+    say(f"  no service: {made.no_service()}; then a soak of {plan['soak_s']:g} s with users on it")
+
+
+def _changes(differences: list[Difference], say: Callable[[str], None]) -> None:
+    say("  changes   " + ("none against the live release" if not differences else "against the live release:"))
+    for part in differences:
+        say(f"    {paint(part.part, 'bold')}")
+        for line in part.lines:
+            colour = {"+": "green", "-": "red"}.get(line[:1], "dim")
+            say(f"      {paint(line, colour)}")
+
+
+def name_of(release: dict[str, Any] | None) -> str:
+    """Returns a release in a few words."""
+    if not release:
+        return "none"
+    budget = f", budget {release['budget']}" if "budget" in release else ", adopted"
+    return f"release {release['release']} ({release['unit']}{budget})"

@@ -1,0 +1,76 @@
+"""What is known of a combination: the profile's evidence, and what the host itself has seen."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from . import overlay
+from .errors import Refused
+from .profile import Evidence, Profile
+from .render import Options
+
+
+@dataclass(frozen=True)
+class Known:
+    """One piece of evidence for the budget and graphs of a plan."""
+
+    outcome: str
+    text: str
+    other: tuple[str, ...]
+    source: str
+
+    @property
+    def same_stack(self) -> bool:
+        return not self.other
+
+    def as_json(self) -> dict[str, Any]:
+        return {"outcome": self.outcome, "what": self.text, "other": list(self.other), "source": self.source}
+
+
+def of_profile(profile: Profile, options: Options) -> list[Known]:
+    """Returns the profile's evidence for the budget and graphs of a release."""
+    found = []
+    for entry in profile.evidence:
+        if entry.budget == options.budget and entry.graphs in (None, options.graphs):
+            found.append(Known(entry.outcome, _text(entry), tuple(_other(profile, options, entry)), "profile"))
+    return found
+
+
+def of_host(entries: list[dict[str, Any]]) -> list[Known]:
+    """Returns what the host's own ledger holds, the newest first."""
+    return [
+        Known(
+            str(entry["outcome"]),
+            f"{entry['algorithm']} as release {entry['release']}: {entry['what']} ({entry['ended']})",
+            tuple(entry["other"]),
+            "host",
+        )
+        for entry in entries
+    ]
+
+
+def require(known: list[Known]) -> None:
+    """Raises Refused where the profile's newest evidence on this very stack is bad."""
+    same = [entry for entry in known if entry.same_stack and entry.source == "profile"]
+    if same and same[-1].outcome == "bad":
+        raise Refused("this combination is proven bad on this stack", same[-1].text, "--force tries it all the same")
+
+
+def _other(profile: Profile, options: Options, entry: Evidence) -> list[str]:
+    """Returns what of the stack is not that of the evidence, or is not known to be."""
+    pairs = {
+        "algorithm": entry.algorithm == options.drafting.algorithm,
+        "sglang": entry.sglang == profile.sglang,
+        "overlay": entry.overlay == overlay.sha256(),
+    }
+    return [name for name, same in pairs.items() if not same]
+
+
+def _text(entry: Evidence) -> str:
+    parts = [entry.what]
+    if entry.accept_length is not None:
+        parts.append(f"accept length {entry.accept_length:g}")
+    if entry.tokens_per_second is not None:
+        parts.append(f"{entry.tokens_per_second:g} tok/s")
+    return f"{entry.algorithm}, {', '.join(parts)}"

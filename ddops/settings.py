@@ -1,0 +1,175 @@
+"""The values that are in effect, and where each comes from: flag, DDOPS_*, project file, user file, default."""
+
+from __future__ import annotations
+
+import difflib
+import os
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, fields, replace
+from pathlib import Path
+from typing import Any
+
+from . import config, durations
+from . import profile as profiles
+from . import site as sites
+from .agent.layout import SERVICE_NAME, SERVICE_NAME_IN_WORDS
+from .errors import UsageError
+from .profile import Profile
+from .site import HostEntry, Site
+
+
+def _switch(text: str) -> bool:
+    known = {"1": True, "on": True, "true": True, "yes": True, "0": False, "off": False, "false": False, "no": False}
+    if text.lower() not in known:
+        raise ValueError(f"'{text}' is neither on nor off")
+    return known[text.lower()]
+
+
+# what a flag and a variable can say of a release: the profile's key, and how the variable is read
+_ASKED: dict[str, tuple[str, Callable[[str], Any]]] = {
+    "budget": ("budget.default", int),
+    "graphs": ("graphs.default", _switch),
+    "max_running": ("limits.max_running", int),
+    "algorithm": ("algorithm", str),
+    "soak": ("soak", durations.seconds),
+}
+_OTHERS = ("DDOPS_SITE", "DDOPS_HOST", "DDOPS_SERVICE")
+_NOT_OURS = ("DDOPS_LAB_", "DDOPS_TEST_", "DDOPS_OVERLAY")
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What flags and variables ask for; None: what the profile says."""
+
+    budget: int | None = None
+    graphs: bool | None = None
+    max_running: int | None = None
+    algorithm: str | None = None
+    soak: float | None = None
+
+
+@dataclass(frozen=True)
+class Effective:
+    """A profile and a site as they are for one host, and what was asked for beyond them."""
+
+    profile: Profile
+    site: Site | None
+    host: str | None
+    entry: HostEntry | None
+    asked: Asked
+    origins: dict[str, str]
+
+    def place(self) -> tuple[str, HostEntry, Site]:
+        """Returns the host, its entry and the site; raises UsageError where there is no site."""
+        if self.host is None or self.entry is None or self.site is None:
+            raise UsageError("no site file", "", "ddops site init writes one")
+        return self.host, self.entry, self.site
+
+    def service(self, flag: str | None) -> str:
+        """Returns the service's name: the flag's, DDOPS_SERVICE's, or the profile's; raises UsageError for no name."""
+        name = flag if flag is not None else os.environ.get("DDOPS_SERVICE") or self.profile.service
+        if not re.fullmatch(SERVICE_NAME, name):
+            raise UsageError(f"'{name}' cannot be a service name", SERVICE_NAME_IN_WORDS, "--service NAME")
+        return name
+
+    def rows(self) -> list[tuple[str, Any, str]]:
+        """Returns every value with its key and its origin, in the order of the file."""
+        found = dict(_leaves(self.profile.model_dump(), ()))
+        for name, (key, _) in _ASKED.items():
+            if (value := getattr(self.asked, name)) is not None:
+                found[key] = value
+        if self.site and self.host:
+            parts = self.site.model_dump(include={"engine", "model", "drafter", "secrets"})
+            found |= {f"site.{key}": value for key, value in _leaves(parts, ())}
+        return [(key, value, self._origin(key)) for key, value in found.items()]
+
+    def _origin(self, key: str) -> str:
+        while key not in self.origins and "." in key:
+            key = key.rpartition(".")[0]
+        return self.origins.get(key, "default")
+
+
+def resolve(name: str, site_flag: Path | None, host: str | None, flags: Asked, *, need_site: bool = True) -> Effective:
+    """Returns what is in effect for a profile on a host.
+
+    Raises UsageError for whatever is wrong in a flag, a variable or a file; without ``need_site`` a site that
+    is not there is no error.
+    """
+    path = profiles.path_of(name)
+    asked, origins = _variables(flags, os.environ)
+    default = config.layer(path)
+    try:
+        files = sites.layers(site_flag)
+    except UsageError:
+        if need_site or site_flag or host:
+            raise
+        files = []
+    if not files:
+        merged = config.merge(Profile, [default])
+        return Effective(merged.value, None, None, None, asked, _named(merged.origins, path) | origins)
+    at_home = config.merge(Site, files)
+    chosen, entry = sites.choose(at_home.value, host)
+    own = str(default.value.get("name", "")) if isinstance(default.value, dict) else ""
+    _known_profiles(at_home.value, own)
+    overrides = [part for file in files if (part := file.below("profiles", own))]
+    overrides += [part for file in files if (part := file.below("hosts", chosen, "overrides"))]
+    merged = config.merge(Profile, [default, *overrides])
+    where = {f"site.{k}": f"{v}" for k, v in at_home.origins.items()}
+    for key, target in (("python", "engine.python"), ("model", "model"), ("drafter", "drafter")):
+        if getattr(entry, key):
+            where[f"site.{target}"] = at_home.origins[f"hosts.{chosen}.{key}"]
+    return Effective(
+        merged.value, at_home.value.at(entry), chosen, entry, asked, where | _named(merged.origins, path) | origins
+    )
+
+
+def _named(origins: Mapping[str, str], default: Path) -> dict[str, str]:
+    return {key: "default" if origin == str(default) else origin for key, origin in origins.items()}
+
+
+def _variables(flags: Asked, environ: Mapping[str, str]) -> tuple[Asked, dict[str, str]]:
+    """Completes the flags from DDOPS_* variables; a misspelt one is an error, as it would do nothing."""
+    names = {f"DDOPS_{name.upper()}": name for name in _ASKED}
+    for variable in environ:
+        if variable.startswith("DDOPS_") and not variable.startswith(_NOT_OURS):
+            near = difflib.get_close_matches(variable, [*names, *_OTHERS], n=1, cutoff=0.8)
+            if near and near[0] != variable:
+                raise UsageError(
+                    f"unknown variable {variable}",
+                    f"known are: {', '.join([*names, *_OTHERS])}",
+                    f"did you mean {near[0]}?",
+                )
+    asked, origins = flags, {}
+    for field in fields(Asked):
+        key, read = _ASKED[field.name]
+        variable = f"DDOPS_{field.name.upper()}"
+        if getattr(flags, field.name) is not None:
+            origins[key] = "--" + field.name.replace("_", "-")
+            if field.name == "graphs" and not flags.graphs:
+                origins[key] = "--no-graphs"
+        elif text := environ.get(variable):
+            try:
+                asked = replace(asked, **{field.name: read(text)})
+            except ValueError as error:
+                raise UsageError(f"{variable} is wrong", str(error)) from None
+            origins[key] = variable
+    return asked, origins
+
+
+def _known_profiles(site: Site, own: str) -> None:
+    known = [*profiles.names(), own]
+    for name in site.profiles:
+        if name not in known:
+            near = difflib.get_close_matches(name, known, n=1)
+            raise UsageError(
+                f"the site file sets values of an unknown profile '{name}'",
+                f"known are: {', '.join(sorted(set(known)))}",
+                f"did you mean '{near[0]}'?" if near else "",
+            )
+
+
+def _leaves(value: Any, path: tuple[str, ...]) -> list[tuple[str, Any]]:
+    if isinstance(value, dict) and value:
+        return [leaf for key, part in value.items() for leaf in _leaves(part, (*path, str(key)))]
+    return [(".".join(path), value)]

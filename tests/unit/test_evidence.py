@@ -1,0 +1,135 @@
+"""What is known of a combination, on this stack or another, and how long nobody would be served."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ddops import deploy, downtime, evidence, overlay, profile
+from ddops.agent import evidence as on_host
+from ddops.agent.layout import Layout, layout_of
+from ddops.errors import Refused
+from ddops.profile import Profile
+from ddops.render import Options
+from ddops.settings import Asked
+from ddops.site import EngineEntry, HostEntry, Site
+
+SITE = Site(hosts={"h": HostEntry(address="h")}, engine=EngineEntry(python="/p"), model="/m")
+B300 = profile.load("b300")
+
+
+def options(budget: int, graphs: bool = True, of: Profile = B300) -> Options:
+    return deploy.options_of(of, SITE, deploy.Request(asked=Asked(budget=budget, graphs=graphs)))[0]
+
+
+@pytest.mark.parametrize(("budget", "graphs", "outcome"), [(8, True, "good"), (12, True, "bad"), (16, False, "good")])
+def test_the_fields_evidence_is_of_another_stack_and_no_reason_to_refuse(
+    budget: int, graphs: bool, outcome: str
+) -> None:
+    known = evidence.of_profile(B300, options(budget, graphs))
+    assert [(entry.outcome, entry.same_stack) for entry in known] == [(outcome, False)]
+    assert known[0].other == ("algorithm", "sglang", "overlay")
+    evidence.require(known)
+
+
+def test_nothing_is_known_of_what_nobody_tried() -> None:
+    assert evidence.of_profile(B300, options(20)) == []
+    assert evidence.of_profile(B300, options(8, graphs=False)) == []
+
+
+@pytest.mark.parametrize(
+    ("changes", "refused"),
+    [({}, True), ({"outcome": "good"}, False), ({"sglang": "0.5.15"}, False), ({"overlay": "0" * 64}, False)],
+)
+def test_bad_on_the_very_same_stack_is_refused(changes: dict[str, Any], refused: bool) -> None:
+    same = {"algorithm": "NGRAM", "sglang": "0.5.16", "overlay": overlay.sha256()}
+    entry = B300.evidence[1].model_copy(update=same | changes)
+    known = evidence.of_profile(B300.model_copy(update={"evidence": [entry]}), options(12))
+    if refused:
+        with pytest.raises(Refused, match="proven bad on this stack"):
+            evidence.require(known)
+    else:
+        evidence.require(known)
+
+
+STACK = {"sglang": "0.5.16", "environment": "e", "model": "m"}
+SUMMARY = {"release": 3, "profile": "lab", "budget": 12, "graphs": False, "algorithm": "NGRAM", "overlay": "o"}
+
+
+def told(folder: Path, number: int, outcome: str, failed: str | None = None, **release: Any) -> Layout:
+    layout = layout_of("lab", folder / "state", folder / "run")
+    layout.operations.mkdir(parents=True, exist_ok=True)
+    steps = [{"step": "load", "seconds": 2.0 + number, "ok": True}, {"step": "drain", "seconds": 0.5, "ok": True}]
+    steps += [{"step": failed, "seconds": 1.0, "ok": False}] if failed else []
+    document = {
+        "kind": "deploy",
+        "outcome": outcome,
+        "ended": "2026-01-01T00:00:00Z",
+        "reason": {"what": "it broke"} if failed else None,
+        "release": {**SUMMARY, "stack": STACK, **release},
+        "steps": steps,
+    }
+    (layout.operations / f"{number:06d}.json").write_text(json.dumps(document))
+    return layout
+
+
+def wanted(**changes: Any) -> dict[str, Any]:
+    return on_host.combination({**SUMMARY, **changes}, {**STACK, **{k: v for k, v in changes.items() if k in STACK}})
+
+
+def test_a_combination_that_failed_by_itself_is_proven_bad_on_the_host(tmp_path: Path) -> None:
+    layout = told(tmp_path, 1, "rolled-back", "soak")
+    assert on_host.proven_bad(layout, wanted()) is not None
+    for other in (
+        {"overlay": "p"},
+        {"sglang": "0.5.17"},
+        {"environment": "f"},
+        {"model": "n"},
+        {"algorithm": "DDTREE"},
+    ):
+        assert on_host.proven_bad(layout, wanted(**other)) is None, other
+        assert [e["other"] for e in on_host.of(layout, wanted(**other))] == [list(other)], "it is a warning still"
+    elsewhere: list[dict[str, Any]] = [{"budget": 13}, {"graphs": True}, {"profile": "b300"}]
+    for setting in elsewhere:
+        assert on_host.of(layout, wanted(**setting)) == [], setting
+
+
+def test_the_newest_proof_counts(tmp_path: Path) -> None:
+    layout = told(tmp_path, 1, "rolled-back", "soak")
+    told(tmp_path, 2, "promoted")
+    assert on_host.proven_bad(layout, wanted()) is None
+    told(tmp_path, 3, "rolled-back", "load")
+    assert on_host.proven_bad(layout, wanted()) is not None
+
+
+@pytest.mark.parametrize(
+    ("outcome", "failed", "release"),
+    [
+        ("rolled-back", "stop", {}),
+        ("rolled-back", "confirm", {}),
+        ("refused", "preflight", {}),
+        ("rolled-back", "soak", {"drill": {"name": "garbage"}}),
+    ],
+)
+def test_what_was_no_fault_of_its_own_proves_nothing(
+    tmp_path: Path, outcome: str, failed: str, release: dict[str, Any]
+) -> None:
+    assert on_host.of(told(tmp_path, 1, outcome, failed, **release), wanted()) == []
+
+
+def test_the_time_without_service_is_the_sum_of_the_last_measured_steps() -> None:
+    gates = {"ready": 1.0, "smoke": 2.0, "lossless": 3.0, "acceptance": 4.0}
+    steps = {"drain": 0.5, "stop": 2.5, "load": 600.0, "soak": 99.0, "record": 7.0, **gates}
+    assert downtime.predict(steps, None, records=False).seconds == 0.5 + 2.5 + 600 + 10
+    assert downtime.predict(steps, None, records=True).seconds == 0.5 + 2.5 + 600 + 10 + 7
+    assert "about 613 s" in str(downtime.predict(steps, None, records=False))
+
+
+def test_a_part_that_was_never_measured_is_not_guessed() -> None:
+    found = downtime.predict({"drain": 0.5, "stop": 2.0}, 600.0, records=False)
+    assert found.seconds is None
+    assert found.parts == {"drain": 0.5, "stop": 2.0, "load": 600.0, "gates": None}
+    assert "gates ?" in str(found)

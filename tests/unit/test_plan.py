@@ -1,0 +1,125 @@
+"""A plan as it is made from what a host says, and as people read it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import pytest
+
+from ddops import deploy, overlay, profile, render
+from ddops.cli import planned
+from ddops.deploy import Plan, Request
+from ddops.errors import Refused
+from ddops.profile import Profile
+from ddops.settings import Asked
+from ddops.site import EngineEntry, HostEntry, Site
+
+HOST = HostEntry(address="192.0.2.1")
+SITE = Site(hosts={"gpu-1": HOST}, engine=EngineEntry(python="/p/bin/python"), model="/m", drafter="/d")
+B300 = profile.load("b300")
+
+
+def release(budget: int, number: int) -> render.Rendered:
+    options, _ = deploy.options_of(B300, SITE, Request(asked=Asked(budget=budget)))
+    return render.release(B300, SITE, "kimi", options, number)
+
+
+@dataclass
+class StandIn:
+    """Answers as the agent of a host on which release 4, budget 8, is live and known-good."""
+
+    service: str = "kimi"
+    asked: list[str] = field(default_factory=list)
+    about: dict[str, Any] = field(default_factory=dict)
+    evidence: list[dict[str, Any]] = field(default_factory=list)
+
+    def ask(self, call: str, **args: Any) -> Any:
+        self.asked.append(call)
+        if call == "texts":
+            texts = {n: d.decode() for n, d in release(8, 4).files.items() if n != "launch"}
+            return {"release": 4, "adopted": False, "files": texts}
+        self.about = args["about"]
+        live = {"release": 4, "unit": "kimi-0004.service", "budget": 8, "fingerprint": release(8, 4).fingerprint}
+        steps = {"drain": 1.0, "stop": 20.0, "load": 600.0, "ready": 5.0, "smoke": 5.0, "lossless": 20.0}
+        return {
+            "hostname": "gpu-1",
+            "next_release": 7,
+            "live": live,
+            "known_good": live,
+            "live_runs": True,
+            "measured_load": 600.0,
+            "measured_steps": steps | {"acceptance": 10.0},
+            "records": False,
+            "stack": {},
+            "evidence": self.evidence,
+            "exposure": "8.4 EXPOSED",
+        }
+
+
+def planned_for(agent: StandIn, wanted: Profile = B300, *, compare: bool = True, **request: Any) -> Plan:
+    return deploy.plan(agent, wanted, SITE, HOST, Request(**request), compare=compare)  # type: ignore[arg-type]
+
+
+def text(made: Plan) -> str:
+    lines: list[str] = []
+    planned.show(made, lines.append)
+    return "\n".join(lines)
+
+
+def test_the_main_use_is_a_warning_with_the_evidence_and_every_figure() -> None:
+    said = text(planned_for(StandIn(), asked=Asked(budget=12, graphs=True)))
+    for line in (
+        "plan: kimi on gpu-1, release 7",
+        "  budget 12, verify width 13, graphs on, NGRAM",
+        "  warning   not DDTREE: the overlay of this ddops does not bring it",
+        "  live      release 4 (kimi-0004.service, budget 8)",
+        "  way back  release 4 (kimi-0004.service, budget 8)",
+        "  limits    verify width N = 12 + 1 = 13",
+        "            max running 64 = min(64, 1200 / 13)",
+        "            mask 64 x 13 x (32768 + 13) bytes = 26.0 MiB on each GPU",
+        "            verify tile 16 x 64: 88 of 227 KiB of shared memory (sm_103)",
+        "  evidence  bad on another algorithm, sglang, overlay: DDTREE, field: CUDA error: an illegal memory access "
+        "was encountered (topk 6, max running 64)",
+        f"  overlay   sha256 {overlay.sha256()[:12]}",
+        "  changes   against the live release:",
+        "      ---speculative-num-draft-tokens 9",
+        "      +--speculative-num-draft-tokens 13",
+        "  no service: about 661 s, as last measured: drain 1.0 + stop 20.0 + load 600.0 + gates 40.0 s; then a soak "
+        "of 600 s with users on it",
+    ):
+        assert line in said.splitlines(), said
+    assert "8.4 EXPOSED" in said
+
+
+def test_a_lowered_max_running_is_said() -> None:
+    said = text(planned_for(StandIn(), asked=Asked(budget=32)))
+    assert "max running 36 = min(64, 1200 / 33): lowered from 64 to hold the ceiling" in said
+
+
+def test_what_the_host_has_seen_is_evidence_too() -> None:
+    seen = {"outcome": "bad", "release": 5, "algorithm": "NGRAM", "what": "it broke", "ended": "then", "other": []}
+    agent = StandIn(evidence=[seen])
+    made = planned_for(agent, asked=Asked(budget=20))
+    assert "  evidence  bad on this stack: NGRAM as release 5: it broke (then)" in text(made).splitlines()
+    sent = {key: agent.about["combination"][key] for key in ("profile", "budget", "graphs", "algorithm", "overlay")}
+    assert sent == {
+        "profile": "b300", "budget": 20, "graphs": True, "algorithm": "NGRAM", "overlay": overlay.sha256()
+    }  # fmt: skip
+    assert agent.about["unit"].startswith("# kimi-0000.service")
+
+
+def test_bad_on_the_same_stack_needs_force() -> None:
+    same = {"algorithm": "NGRAM", "sglang": "0.5.16", "overlay": overlay.sha256()}
+    bad = B300.model_copy(update={"evidence": [B300.evidence[1].model_copy(update=same)]})
+    with pytest.raises(Refused, match="proven bad on this stack"):
+        planned_for(StandIn(), bad, asked=Asked(budget=12))
+    assert planned_for(StandIn(), bad, asked=Asked(budget=12), force=True).known[0].same_stack
+
+
+def test_a_deploy_asks_the_host_once_and_does_not_read_the_live_texts() -> None:
+    agent = StandIn()
+    made = planned_for(agent, compare=False, asked=Asked(budget=8))
+    assert agent.asked == ["facts"]
+    assert made.differences is None
+    assert made.unchanged
