@@ -12,7 +12,7 @@ import typer
 
 from ..errors import DdopsError
 from ..exit_codes import ExitCode
-from . import adopt, confirm, deploy, history, lab, logs, output, rollback, status, version
+from . import adopt, confirm, deploy, faults, history, lab, logs, output, rollback, status, version
 
 app = typer.Typer(
     name="ddops",
@@ -26,6 +26,7 @@ app = typer.Typer(
 for verb in (deploy, rollback, status, history, logs, adopt, confirm, version):
     app.command(verb.NAME)(verb.command)
 app.add_typer(lab.app, name="lab")
+app.add_typer(faults.app, name="faults")
 
 
 def run(arguments: list[str]) -> int:
