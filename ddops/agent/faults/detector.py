@@ -21,7 +21,7 @@ from .normal import Line
 
 _REPEAT_US = 600 * 1_000_000
 _ONE_FAULT_US = 900 * 1_000_000  # a collective times out ten minutes after its cause
-_LONG = 1 << 16  # above this only what stands around an anchor is read
+_LONG = 2048  # above this only what stands around an anchor is read
 _WINDOW = 2048
 _GLUED = re.compile(r"(?<=.)\[\d{4}-\d\d-\d\d[ T]\d\d:\d\d:\d\d")
 _NOTHING: list[Change] = []
@@ -70,6 +70,7 @@ class Detector:
         self._seen: dict[str, deque[int]] = {}
         self._pending: dict[str, str] = {}
         self._invocation = ""
+        self._number = 1
         self._shapes = table.Shapes()
 
     # ---- in
@@ -77,7 +78,8 @@ class Detector:
     def feed(self, entry: Entry) -> list[Change]:
         """Takes one entry of the journal; returns what it changed, nothing for almost every line."""
         message = entry.message
-        shape = self._shapes.of(message)
+        # a request that is logged is long and quotes: what is quoted needs no search
+        shape = self._shapes.of(message if len(message) < _LONG else quoted.own_words(message))
         if entry.invocation != self._invocation:
             self._new_invocation(entry)
         if (
@@ -121,7 +123,7 @@ class Detector:
             shape = self._shapes.of(said)
             if not shape.candidates and not shape.follows:
                 continue
-            line = normal.normal(_near(said), self._writer(entry), entry.about)
+            line = normal.normal(_short(said, shape), self._writer(entry), entry.about)
             if self._is_ours(line):
                 self._follow(entry, line)
                 yield from self._match(entry, line, shape)
@@ -183,25 +185,37 @@ class Detector:
     def _match(self, entry: Entry, line: Line, shape: table.Shape) -> Iterator[Change]:
         if self.scope.invocation and entry.invocation not in ("", self.scope.invocation):
             return
+        nearest: dict[str, tuple[Rule, re.Match[str]]] = {}  # one line counts once in an incident
+        besides: re.Match[str] | None = None
+        for rule, found in self._found(line, shape):
+            for name in rule.withdraws:
+                yield from self._withdraw(name)
+            key = rule.name if rule.apart else ""
+            if self._counts(rule) and self._often_enough(rule, entry.time_us):
+                if key not in nearest or rule.level > nearest[key][0].level:
+                    nearest[key] = rule, found
+            elif not key:
+                besides = found
+        for rule, found in nearest.values():
+            evidence = self._evidence(rule, entry, excerpt(found))
+            yield self._take(rule, evidence, line.ranks, entry.invocation)
+        known = self._open.get("")
+        if besides and known and "" not in nearest and self._near_in_time(known, entry.time_us):
+            # no fault by itself, but a line of the one that is known
+            known.add(self._evidence(known.rule, entry, excerpt(besides)), line.ranks)
+            yield Change("grown", known)
+
+    def _found(self, line: Line, shape: table.Shape) -> Iterator[tuple[Rule, re.Match[str]]]:
         for pattern in shape.candidates:
             rule = pattern.rule
             if line.writer and line.writer not in rule.by:
                 continue
-            found = pattern.matches(line.text)
+            text = line.text if len(line.text) <= 4 * _LONG else table.near(line.text, rule.anchors)
+            found = pattern.matches(text)
             if found is None or not self._concerns_us(rule, line):
                 continue
-            if rule.name in table.JUDGES and not table.JUDGES[rule.name](found):
-                continue
-            for name in rule.withdraws:
-                yield from self._withdraw(name)
-            if self._counts(rule) and self._often_enough(rule, entry.time_us):
-                evidence = self._evidence(rule, entry, excerpt(line.text, found.start(), found.end()))
-                yield self._take(rule, evidence, line.ranks, entry.invocation)
-            elif not rule.apart and (known := self._open.get("")) and self._near_in_time(known, entry.time_us):
-                # not a fault by itself, but a line of the one that is known
-                evidence = self._evidence(rule, entry, excerpt(line.text, found.start(), found.end()))
-                known.add(evidence, line.ranks)
-                yield Change("grown", known)
+            if rule.name not in table.JUDGES or table.JUDGES[rule.name](found):
+                yield rule, found
 
     def _concerns_us(self, rule: Rule, line: Line) -> bool:
         """Tells whether a kernel's line is about a process and a GPU of ours, as far as is known."""
@@ -250,7 +264,8 @@ class Detector:
         key = rule.name if rule.apart else ""
         known = self._open.get(key)
         if known is None or not self._near_in_time(known, evidence.time_us):
-            known = Incident(len(self.incidents), rule, self.phase, evidence, invocation, why or rule.why)
+            known = Incident(self._number, rule, self.phase, evidence, invocation, why or rule.why)
+            self._number += 1
             self.incidents.append(known)
             self._open[key] = known
             kind = "opened"
@@ -277,16 +292,10 @@ def classify(entries: Iterable[Entry], detector: Detector) -> list[Incident]:
     return detector.incidents
 
 
-def _near(text: str) -> str:
-    """Returns a text, of a very long one only what stands around anchors."""
+def _short(text: str, shape: table.Shape) -> str:
     if len(text) <= _LONG:
         return text
-    spans = sorted(table.near_anchors(text.lower(), _WINDOW))
-    parts, end = [], 0
-    for start, stop in spans:
-        parts.append(text[max(start, end) : stop])
-        end = max(end, stop)
-    return text[:256] + "\n" + "\n".join(part for part in parts if part)
+    return table.near(text, {anchor for pattern in shape.candidates for anchor in pattern.rule.anchors})
 
 
 def _pci(text: str) -> str:

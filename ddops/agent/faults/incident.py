@@ -12,7 +12,7 @@ _KEPT = 20  # lines that an incident keeps; the rest is counted
 _AROUND = 400  # characters that are kept on either side of the fault's words
 _PCI = re.compile(r"\bPCI:((?:[0-9a-f]{4,8}:)?[0-9a-f]{2}:[0-9a-f]{2})", re.IGNORECASE)
 _GPU = re.compile(r"\bGPU[ :]?(\d{1,2})\b|\bcuda:(\d{1,2})\b|\bgpu_id=(\d{1,2})\b", re.IGNORECASE)
-_XID = re.compile(r"\bXid (?:\(PCI:[^)]*\): )?(\d+)", re.IGNORECASE)
+_XID = re.compile(r"\bXid (?:\(PCI:[^)]{0,40}\): )?(\d+)", re.IGNORECASE)
 
 
 class Evidence(NamedTuple):
@@ -85,6 +85,6 @@ class Incident:
         }
 
 
-def excerpt(text: str, start: int, end: int) -> str:
+def excerpt(found: re.Match[str]) -> str:
     """Returns the words of a fault with what stands around them."""
-    return text[max(0, start - _AROUND) : end + _AROUND].strip("\n")
+    return found.string[max(0, found.start() - _AROUND) : found.end() + _AROUND].strip("\n")

@@ -74,13 +74,17 @@ class Pattern:
 
     def matches(self, text: str) -> re.Match[str] | None:
         """Returns where the rule's look is in a text, None if it is not there or is excused."""
+        excused = -1
         for found in self.search.finditer(text):
             if self.unless is None:
                 return found
-            begin = text.rfind("\n", 0, found.start()) + 1
-            end = text.find("\n", found.end())
-            if not self.unless.search(text, begin, len(text) if end < 0 else end):
+            if found.start() < excused:
+                continue
+            begin, end = text.rfind("\n", 0, found.start()) + 1, text.find("\n", found.end())
+            end = len(text) if end < 0 else end
+            if not self.unless.search(text, begin, end):
                 return found
+            excused = end
         return None
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from re import Match
 from typing import NamedTuple
 
@@ -43,6 +43,11 @@ _ALL: tuple[Rule, ...] = (
 RULES: dict[str, Rule] = {rule.name: rule for rule in _ALL}
 PATTERNS: tuple[Pattern, ...] = tuple(compiled(rule) for rule in _ALL if rule.looks_like)
 
+_BY_ANCHOR: dict[str, list[int]] = {}
+for _at, _pattern in enumerate(PATTERNS):
+    for _anchor in _pattern.rule.anchors:
+        _BY_ANCHOR.setdefault(_anchor, []).append(_at)
+
 # what a match must also fulfil, where an expression cannot say it
 JUDGES: dict[str, Callable[[Match[str]], bool]] = {**watchdog.JUDGES, **xid.JUDGES}
 # lines of the kernel that name a process: another program's are not ours
@@ -55,6 +60,8 @@ _NO_DIGITS = {ord(digit): None for digit in "0123456789"}
 _SHAPES = 4096  # shapes of lines that are remembered
 _STARTS_AND_STOPS = ("sigterm", "received signal", "stopping", "shutting down", "started", "starting", "server_args=")
 _SHAPE = 1024  # characters of the longest of them
+_AROUND = 600  # characters on either side of an anchor in a long text
+_PLACES = 12
 
 
 class Shape(NamedTuple):
@@ -89,16 +96,38 @@ class Shapes:
 
 def shape_of(low: str) -> Shape:
     """Returns the rules of which an anchor stands in a lower-case text."""
-    found = [pattern for pattern in PATTERNS if any(anchor in low for anchor in pattern.rule.anchors)]
+    found = {at for anchor, places in _BY_ANCHOR.items() if anchor in low for at in places}
     return Shape(
-        tuple(found), "decode batch" in low or "prefill batch" in low, any(word in low for word in _STARTS_AND_STOPS)
+        tuple(PATTERNS[at] for at in sorted(found)),
+        "decode batch" in low or "prefill batch" in low,
+        any(word in low for word in _STARTS_AND_STOPS),
     )
 
 
-def near_anchors(low: str, around: int) -> Iterator[tuple[int, int]]:
-    """Yields the stretches of a long text that hold an anchor of any rule."""
-    for anchor in {anchor for pattern in PATTERNS for anchor in pattern.rule.anchors}:
-        at = low.find(anchor)
-        while at >= 0:
-            yield max(0, at - around), at + around
-            at = low.find(anchor, at + around)
+def near(text: str, anchors: Iterable[str]) -> str:
+    """Returns what stands around anchors in a long text, so that no expression runs over all of it.
+
+    Of many places with one anchor the first and the last are kept. A mark shows where text was left out,
+    and keeps a line's beginning from being found where none is.
+    """
+    low, spans = text.lower(), {(0, _AROUND)}
+    for anchor in anchors:
+        spans.update(_places(low, anchor))
+    parts, end = [], 0
+    for start, stop in sorted(spans):
+        begin = max(start, end)
+        if begin < stop:
+            parts.append(("" if begin == end else "…\n…") + text[begin:stop])
+            end = stop
+    return "".join(parts) + ("…" if end < len(text) else "")
+
+
+def _places(low: str, anchor: str) -> Iterator[tuple[int, int]]:
+    at, left = low.find(anchor), _PLACES
+    while at >= 0 and left:
+        yield max(0, at - _AROUND), at + _AROUND
+        at, left = low.find(anchor, at + _AROUND), left - 1
+    at, left = low.rfind(anchor), _PLACES
+    while at >= 0 and left:
+        yield max(0, at - _AROUND), at + _AROUND
+        at, left = low.rfind(anchor, 0, max(0, at - _AROUND)), left - 1

@@ -23,11 +23,12 @@ class CudaError(NamedTuple):
 # torch, Triton, NCCL, TensorRT-LLM, DeepGEMM, JAX, FlashInfer, ggml, HIP
 SAYS = (
     r"(?:(?:CUDA|HIP|Triton|CUDART|cuda runtime|driver)[\w \-]{0,24}? ?(?:error|failure|failed|exception)\b"
-    r"[^\n]{0,160}?|failed with error(?: code)?:? |\[CUDA\]: |Cuda failure '?(?:\d+ )?'?)"
+    r"[^\n]{0,80}?|failed with error(?: code)?:? |\[CUDA\]: |Cuda failure '?(?:\d+ )?'?)"
 )
 _NUMBERED = (
     r"(?:\bcode ?= ?|(?:CUDA|HIP)(?: runtime| driver)? (?:error|failure)(?: code)?(?: ?\([^)\n]*\))?:? ?\(?"
-    r"|Cuda failure |tensor ?map: |\bcu[A-Z]\w+[^\n]{0,60}?(?:failed|returned)[^\n]{0,30}? |cudaError(?:_t)? ?[=:(]? ?)"
+    r"|Cuda failure |tensor ?map: |\bcu[A-Z]\w{1,40}[^\n]{0,60}?(?:failed|returned)[^\n]{0,30}? "
+    r"|cudaError(?:_t)? ?[=:(]? ?)"
 )
 _NUMBERED_ANCHORS = (
     "code=",

@@ -52,17 +52,16 @@ RULES = (
         name="nccl-error",
         fault="nccl_error",
         looks_like=(
-            r"\bNCCL error(?: in)?:? (?!.*ncclSuccess)",
+            r"\bNCCL error(?: in)?:? (?!.{0,300}ncclSuccess)",
             r"\bNCCL Error \d+: (?!'no error')",
             r"\bnccl(?:UnhandledCuda|System|Internal|Remote)Error\b",
             r"\bncclInvalid(?:Usage|Argument)\b",
             r"\bnccl(?:InvalidUsage|InProgress)Error\b",
             r"\bDistBackendError\b",
-            (
-                r"\bNCCL WARN (?:Cuda failure|Error|Got completion (?:from peer \S+ )?with (?:error|status)|[^\n]*"
-                "(?:failed with error|error while|unhandled|aborted|async error))"
-            ),
-            r"\bNET/IB ?: ?Got (?:completion|async(?:hronous)? (?:fatal )?event)[^\n]*(?:error|fatal|status=[1-9])",
+            r"\bNCCL WARN (?:Cuda failure|Error|Got completion (?:from peer \S+ )?with (?:error|status))",
+            r"\bNCCL WARN [^\n]{0,300}(?:failed with error|error while|unhandled|aborted|async error)",
+            r"\bNET/IB ?: ?Got completion[^\n]{0,300}(?:error|fatal|status=[1-9])",
+            r"\bNET/IB ?: ?Got async(?:hronous)? (?:fatal )?event[^\n]{0,300}(?:error|fatal)",
         ),
         anchors=("nccl", "distbackenderror", "net/ib"),
         why="NCCL failed: the network between GPUs, a rank that is gone, or a CUDA error of an earlier kernel",

@@ -214,8 +214,8 @@ RULES = (
             "^Killed$",
             r"\bexit(?:ed with)? code:? -9\b",
             r"\bexitcode:? -9\b",
-            r"\bSIGKILL\b[^\n]*(?:OOM|signal 9)",
-            r"\bwith signal SIGKILL\b(?=[^\n]*(?:scheduler|engine core))",
+            r"\bSIGKILL\b[^\n]{0,300}(?:OOM|signal 9)",
+            r"\bwith signal SIGKILL\b(?=[^\n]{0,300}(?:scheduler|engine core))",
         ),
         anchors=("killed", "exit code", "exitcode", "exited with", "sigkill"),
         why=(

@@ -29,7 +29,7 @@ RULES = (
         looks_like=(
             r"\.journal~? (?:is )?corrupt(?:ed)?\b",
             r"\bcorrupted or uncleanly shut down, renaming and replacing",
-            r"\bFailed to (?:write|append) (?:entry|to journal)[^\n]*",
+            r"\bFailed to (?:write|append) (?:entry|to journal)[^\n]{0,300}",
             r"\bJournal file \S+ is truncated",
         ),
         anchors=("corrupted", "corrupt", "failed to write entry", "failed to append", "is truncated"),

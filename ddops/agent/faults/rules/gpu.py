@@ -10,8 +10,8 @@ RULES = (
         fault="cublas_failure",
         looks_like=(
             r"\b(?:CUBLAS|CUDNN|CUSPARSE|CUSOLVER|CUFFT|HIPBLAS)_STATUS_(?!SUCCESS|ALLOC_FAILED)[A-Z_]+",
-            r"\bcuDNN error: (?!.*SUCCESS)",
-            r"\bcublas(?:Lt)?\w* (?:failed|error)",
+            r"\bcuDNN error: (?!.{0,300}SUCCESS)",
+            r"\bcublas(?:Lt)?\w{0,40} (?:failed|error)",
         ),
         anchors=("_status_", "cudnn error", "cublas"),
         why="a matrix multiplication failed; often a CUDA error of an earlier kernel, or a driver that is too old",
@@ -44,7 +44,7 @@ RULES = (
             r"Error in function '\w+' at",
             (
                 r"(?:Buffer overflow|Failed to allocate memory) (?:when allocating memory )?for \w+(?: with size"
-                r"|[^\n]*AlignedAllocator)"
+                r"|[^\n]{0,300}AlignedAllocator)"
             ),
             r"\b(?:Batch|Single)(?:Prefill|Decode|MLA)\w*(?: Run)? failed(?: with error)?",
             (
@@ -106,7 +106,7 @@ RULES = (
             r"with CUDA capability sm_\d+\w? is not compatible with the current PyTorch installation",
             (
                 r"\b(?:sgl[_-]kernel|flash[_-]?attn|FlashAttention)[^\n]{0,60} (?:only supports?|is not supported on"
-                r"|not compiled for) (?:Ampere|Hopper|Blackwell|sm_?\d+|compute capability)[^\n]*"
+                r"|not compiled for) (?:Ampere|Hopper|Blackwell|sm_?\d+|compute capability)[^\n]{0,300}"
             ),
             r"\bfeature '[^']+' not supported on \.target 'sm_\d+\w?'",
             r"\bnot a recognized processor for this target\b",

@@ -11,7 +11,7 @@ _OTHERS = re.compile(
     r"Xorg|Xwayland|gnome|kwin|plasma|chrom|firefox|electron|code$|slack|discord|ffmpeg|blender|steam|obs|plex|jellyfin"
     r"|postgres|mysqld|mariadbd|redis|mongod|java$|node$|nginx|apache|php|dockerd|containerd|kubelet|etcd|systemd|sshd"
     r"|bash$|rsync|tar$|gcc|cc1|clang|ld$|cargo|rustc|stress|jbd2|kworker|kswapd|md\d+_|btrfs|xfs|dpkg|apt|snapd"
-    r"|ray::(?!.*(?:sglang|vllm|LLM|Engine))\w*|WorkerDict|train|trainer|torchrun|deepspeed|jupyter|ipykernel|dcgm|nv-hostengine"
+    r"|ray::(?!.{0,300}(?:sglang|vllm|LLM|Engine))\w*|WorkerDict|train|trainer|torchrun|deepspeed|jupyter|ipykernel|dcgm|nv-hostengine"
     r"|prometheus|grafana|clickhouse|elastic|gpu_burn|hashcat|xmrig|mbuffer|cp$|dd$",
     re.IGNORECASE,
 )
@@ -166,9 +166,9 @@ RULES = (
         fault="iommu_fault",
         looks_like=(
             r"\bAMD-Vi: Event logged \[(?:IO_PAGE_FAULT|ILLEGAL_DEV_TABLE|INVALID_DEVICE_REQUEST)",
-            r"\bDMAR: \[(?:DMA|INTR)[^\]]*\][^\n]*fault",
+            r"\bDMAR: \[(?:DMA|INTR)[^\]]*\][^\n]{0,300}fault",
             r"\bamd_iommu_report_page_fault: \d+ callbacks",
-            r"\barm-smmu[^\n]*Unhandled context fault",
+            r"\barm-smmu[^\n]{0,300}Unhandled context fault",
         ),
         anchors=("amd-vi: event logged", "dmar: [", "amd_iommu_report_page_fault", "context fault"),
         why=(
@@ -189,7 +189,7 @@ RULES = (
             r"\[Hardware Error\]: (?:Uncorrected|Fatal|CPU \d+: Machine Check(?: Exception)?: [^0])",
             r"\bEDAC \S+ ?\d*: [1-9]\d* UE\b",
             r"\bUncorrected hardware memory error",
-            r"\bMemory failure: 0x[0-9a-f]+: (?!.*[Rr]ecovered)",
+            r"\bMemory failure: 0x[0-9a-f]+: (?!.{0,300}[Rr]ecovered)",
         ),
         anchors=("hardware error", "edac", "memory failure"),
         why="the host's processor or memory is damaged",
@@ -252,7 +252,7 @@ RULES = (
             r"\bStale file handle\b",
             r"\[Errno 116\]",
             r"\bceph: mds\d+ (?:hung|caps went stale)",
-            r"\bLustreError\b[^\n]*(?:evicted|timed out)",
+            r"\bLustreError\b[^\n]{0,300}(?:evicted|timed out)",
         ),
         anchors=("nfs: server", "stale file handle", "errno", "ceph: mds", "lustreerror"),
         why="the network file system does not answer; a load from it stands still",
@@ -285,7 +285,7 @@ RULES = (
         looks_like=(
             r"\[Errno 12\]",
             r"\bCannot allocate memory\b",
-            r"\bDefaultCPUAllocator: (?:can't|not enough)[^\n]*memory",
+            r"\bDefaultCPUAllocator: (?:can't|not enough)[^\n]{0,300}memory",
             r"^(?:\w+\.)*MemoryError\b",
             r"\bstd::bad_alloc\b",
             r"\bInsufficient shared memory",
@@ -315,7 +315,7 @@ RULES = (
             r"\[Errno 24\]",
             r"\bToo many open files\b",
             r"\bcan't start new thread\b",
-            r"\bResource temporarily unavailable\b(?=[^\n]*(?:fork|thread|pthread))",
+            r"\bResource temporarily unavailable\b(?=[^\n]{0,300}(?:fork|thread|pthread))",
             r"\bpthread_create failed",
         ),
         anchors=(

@@ -12,7 +12,7 @@ RULES = (
             r"\b(?:\w*pool\w*|KV cache) memory leak detected",
             r"\bKV (?:double free|page use-after-free)\b",
             r"\bdouble free (?:of|in|detected in) (?:\w+ )?(?:kv|token|page|slot)",
-            r"\bdouble free detected\b[^\n]*(?:pool|slot|page|kv)",
+            r"\bdouble free detected\b[^\n]{0,300}(?:pool|slot|page|kv)",
             r"\bToken(?:ToKV)?Pool\w* (?:leak|corrupt)",
         ),
         anchors=("memory leak detected", "double free", "use-after-free", "leak", "corrupt"),

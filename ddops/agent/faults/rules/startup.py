@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from ..model import Level, Rule
 
+_REFUSED = r"\b(?:Assertion|Value|NotImplemented)Error: "
+
 RULES = (
     Rule(
         name="unknown-flag",
@@ -81,9 +83,9 @@ RULES = (
             r"\bUnexpected (?:key|weight) in (?:checkpoint|state)",
             r"\bCan't load (?:the )?(?:configuration|tokenizer|model|config) (?:of|for)\b",
             r"\bInvalid repository ID or local directory",
-            r"\b(?:UnpicklingError|JSONDecodeError)\b(?=[^\n]*(?:config|index|weights))",
+            r"\b(?:UnpicklingError|JSONDecodeError)\b(?=[^\n]{0,300}(?:config|index|weights))",
             r"\bNo such file or directory: '[^']*(?:\.safetensors|config\.json|\.bin|\.gguf|tokenizer)[^']*'",
-            r"\bThe size of tensor a \(\d+\) must match the size of tensor b \(\d+\)(?=[^\n]*load)",
+            r"\bThe size of tensor a \(\d+\) must match the size of tensor b \(\d+\)(?=[^\n]{0,300}load)",
         ),
         anchors=(
             "safetensorerror",
@@ -184,11 +186,11 @@ RULES = (
             r"\bEngine process failed to start",
             r"\b(?:Worker|Server|Engine|Scheduler)\S* failed to (?:start|initialize)",
             r"\bFailed core proc\(s\)",
-            r"\bTimed out waiting for (?:the )?(?:server|engine|scheduler)[^\n]*(?:ready|start)",
+            r"\bTimed out waiting for (?:the )?(?:server|engine|scheduler)[^\n]{0,300}(?:ready|start)",
             r"\bServer (?:did not become|is not) ready\b",
             r"\bwarmup (?:error|failed)",
             r"\bwarm-?up request failed",
-            r"\bscheduler\w* process(?:es)? (?:failed|exited)[^\n]*init",
+            r"\bscheduler\w* process(?:es)? (?:failed|exited)[^\n]{0,300}init",
         ),
         anchors=(
             "initialization failed",
@@ -214,11 +216,11 @@ RULES = (
         name="settings",
         fault="bad_settings",
         looks_like=(
-            (
-                r"\b(?:AssertionError|ValueError|NotImplementedError): [^\n]*\b(?:tp_size|tensor[_ -]parallel|world[_"
-                " ]size|attention (?:backend|heads)|quantization|dtype|speculative|cuda_graph|page_size"
-                r"|chunked_prefill|dp_size|context[_ ]length|kv_cache_dtype|moe_\w+|num_draft_tokens|eagle)\b"
-            ),
+            _REFUSED + r"[^\n]{0,300}\b(?:tp_size|dp_size|tensor[_ -]parallel|world[_ ]size)\b",
+            _REFUSED + r"[^\n]{0,300}\b(?:attention (?:backend|heads)|kv_cache_dtype|dtype)\b",
+            _REFUSED + r"[^\n]{0,300}\b(?:quantization|cuda_graph|page_size|moe_\w+)\b",
+            _REFUSED + r"[^\n]{0,300}\b(?:speculative|eagle|num_draft_tokens)\b",
+            _REFUSED + r"[^\n]{0,300}\b(?:chunked_prefill|context[_ ]length)",
         ),
         anchors=("assertionerror", "valueerror", "notimplementederror"),
         why="SGLang refuses a combination of settings; starting it again ends the same way",

@@ -98,7 +98,7 @@ _KINDS = {
     _LINK: (PAGE, PAGE, PAGE, Level.CAUSE, "hardware", "collectives hang on it while the service seems to be up"),
     _NOTE: (IGNORE, IGNORE, IGNORE, Level.CONSEQUENCE, "evidence", "nothing is to be done now"),
 }
-_HEAD = r"\bXid \(PCI:[^)]*\): "
+_HEAD = r"\bXid \(PCI:[^)]{0,40}\): "
 _NONFATAL = r"\bNon-?fatal\b"
 
 
@@ -129,7 +129,7 @@ RULES = (
     Rule(
         "xid-45",
         "xid_45_preemptive_cleanup",
-        (_HEAD + r"45\b(?![^\n]*caused by previous Xid)",),
+        (_HEAD + r"45\b(?![^\n]{0,300}caused by previous Xid)",),
         ("xid (pci",),
         "the driver cleans up after a process that ended; never a first cause",
         "NVRM: Xid (PCI:0000:3b:00): 45, pid=40123, name=python3, Ch 00000009",
@@ -143,7 +143,7 @@ RULES = (
     Rule(
         "xid-45-caused",
         "xid_45_preemptive_cleanup",
-        (_HEAD + r"45\b[^\n]*caused by previous Xid (\d+)",),
+        (_HEAD + r"45\b[^\n]{0,300}caused by previous Xid (\d+)",),
         ("caused by previous xid",),
         "a process was ended because of an earlier hardware error, which the line names",
         "NVRM: Xid (PCI:0000:3b:00): 45, pid=40123, name=python3, Ch 00000001 caused by previous Xid 149",
@@ -156,7 +156,7 @@ RULES = (
     Rule(
         "xid-154",
         "xid_154_recovery_action",
-        (_HEAD + r"154\b(?![^\n]*\bto 0x0 \(None\))",),
+        (_HEAD + r"154\b(?![^\n]{0,300}\bto 0x0 \(None\))",),
         ("xid (pci",),
         "the driver says what the GPU needs before it works again: a reset, a drain or a restart of the host",
         "NVRM: Xid (PCI:0000:3b:00): 154, GPU recovery action changed from 0x0 (None) to 0x1 (GPU Reset Required)",
@@ -184,7 +184,7 @@ RULES = (
     Rule(
         "sxid",
         "nvswitch_error",
-        (r"\bSXid \(PCI:[^)]*\): \d+, (?!Non-?fatal)(?=[^\n]*\bFatal\b)",),
+        (r"\bSXid \(PCI:[^)]{0,40}\): \d+, (?!Non-?fatal)(?=[^\n]{0,300}\bFatal\b)",),
         ("sxid",),
         "an NVSwitch failed; every GPU behind it is affected",
         "nvidia-nvswitch2: SXid (PCI:0000:c4:00.0): 20034, Fatal, Link 30 LTSSM Fault Up",
