@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 from .model import Rule
 
 _KEPT = 20  # lines that an incident keeps; the rest is counted
+_LOOKED_AT = 2000  # lines that are searched for ranks and GPUs: a device assert writes one for each of its threads
 _AROUND = 400  # characters that are kept on either side of the fault's words
 _PCI = re.compile(r"\bPCI:((?:[0-9a-f]{4,8}:)?[0-9a-f]{2}:[0-9a-f]{2})", re.IGNORECASE)
 _GPU = re.compile(r"\bGPU[ :]?(\d{1,2})\b|\bcuda:(\d{1,2})\b|\bgpu_id=(\d{1,2})\b", re.IGNORECASE)
@@ -56,6 +57,8 @@ class Incident:
         self.last_us = max(self.last_us, evidence.time_us)
         if len(self.lines) < _KEPT:
             self.lines.append(evidence)
+        if self.count > _LOOKED_AT:
+            return
         self.ranks.update(ranks)
         self.gpus.update(found.lower() for found in _PCI.findall(evidence.line))
         self.gpus.update(next(filter(None, found)) for found in _GPU.findall(evidence.line))

@@ -27,7 +27,9 @@ SAYS = (
 )
 _NUMBERED = (
     r"(?:\bcode ?= ?|(?:CUDA|HIP)(?: runtime| driver)? (?:error|failure)(?: code)?(?: ?\([^)\n]*\))?:? ?\(?"
-    r"|Cuda failure |tensor ?map: |\bcu[A-Z]\w{1,40}[^\n]{0,60}?(?:failed|returned)[^\n]{0,30}? "
+    r"|Cuda failure |tensor ?map: "
+    r"|\bcu(?:Launch|Mem|Stream|Module|Ctx|TensorMap|Event|Graph|Func|Library|Device)\w{0,40}"
+    r"[^\n]{0,60}?(?:failed|returned)[^\n]{0,30}? "
     r"|cudaError(?:_t)? ?[=:(]? ?)"
 )
 _NUMBERED_ANCHORS = (
@@ -40,8 +42,18 @@ _NUMBERED_ANCHORS = (
     "cuda failure",
     "tensor map",
     "tensormap",
-    " failed",
-    "returned",
+    "failed with error",
+    "culaunch",
+    "cumem",
+    "custream",
+    "cumodule",
+    "cuctx",
+    "cutensormap",
+    "cuevent",
+    "cugraph",
+    "cufunc",
+    "culibrary",
+    "cudevice",
     "cudaerror",
     "cuda runtime",
     "cuda driver",
