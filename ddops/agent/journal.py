@@ -4,21 +4,25 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from typing import NamedTuple
 
+from .cutlines import Streams
 from .errors import AgentError
 
 _LOCAL_ONLY = 1
-_TAIL = 256  # bytes of a cut line that are carried on: a fault text can lie across the cut
+_LOOK_BACK = 50  # entries before a cursor: a line that was cut there is joined all the same
 
 
 class JournalError(AgentError):
     code = "journal"
 
 
-@dataclass(frozen=True)
-class Entry:
-    """One line of the journal. ``time_us`` is the time of its writing, in microseconds, by the host's clock."""
+class Entry(NamedTuple):
+    """One line of the journal. ``time_us`` is the time of its writing, in microseconds, by the host's clock.
+
+    ``about`` is the unit that systemd, journald or the core dumper speaks of. ``unreadable``: the first
+    part of a cut line has no text that can be read.
+    """
 
     message: str
     time_us: int
@@ -27,18 +31,10 @@ class Entry:
     identifier: str
     transport: str
     unit: str
-
-
-@dataclass
-class _Streams:
-    cut: dict[bytes, bytes] = field(default_factory=dict)
-
-    def join(self, stream: bytes, message: bytes, line_break: bytes) -> bytes:
-        """Puts the end of a line that journald cut at LineMax before its next part."""
-        whole = self.cut.pop(stream, b"") + message
-        if line_break == b"line-max":
-            self.cut[stream] = whole[-_TAIL:]
-        return whole
+    invocation: str = ""
+    about: str = ""
+    stream: str = ""
+    unreadable: bool = False
 
 
 def _library() -> ctypes.CDLL:
@@ -54,6 +50,8 @@ def _library() -> ctypes.CDLL:
     for name in ("seek_head", "next", "previous", "process", "get_fd", "seek_tail"):
         getattr(lib, f"sd_journal_{name}").argtypes = [pointer]
     lib.sd_journal_set_data_threshold.argtypes = [pointer, size]
+    lib.sd_journal_seek_cursor.argtypes = [pointer, ctypes.c_char_p]
+    lib.sd_journal_test_cursor.argtypes = [pointer, ctypes.c_char_p]
     lib.sd_journal_previous_skip.argtypes = [pointer, ctypes.c_uint64]
     lib.sd_journal_get_data.argtypes = [
         pointer,
@@ -70,13 +68,16 @@ class Journal:
     """Follows the entries that match every one of the ``FIELD=value`` matches.
 
     Matches of one field are alternatives. Reading begins at the oldest entry, so that a reader that
-    was away misses nothing; ``last`` begins that many entries before the end instead.
+    was away misses nothing; ``last`` begins that many entries before the end instead, and ``after``
+    behind the entry with that cursor. ``gap`` tells that this entry is there no more: what came between
+    it and the first entry that is read may be lost.
     """
 
-    def __init__(self, matches: list[str], last: int | None = None) -> None:
+    def __init__(self, matches: list[str], last: int | None = None, after: str = "") -> None:
         self._lib = _library()
         self._handle = ctypes.c_void_p()
-        self._streams = _Streams()
+        self._streams = Streams()
+        self.gap = False
         self._check(self._lib.sd_journal_open(ctypes.byref(self._handle), _LOCAL_ONLY), "open")
         self._check(self._lib.sd_journal_set_data_threshold(self._handle, 0), "set_data_threshold")
         for match in matches:
@@ -84,7 +85,9 @@ class Journal:
             self._check(self._lib.sd_journal_add_match(self._handle, data, len(data)), "add_match")
         # made before the first read, so that no entry falls between reading and waiting
         self.fd = self._check(self._lib.sd_journal_get_fd(self._handle), "get_fd")
-        if last is None:
+        if after:
+            self._seek_behind(after)
+        elif last is None:
             self._check(self._lib.sd_journal_seek_head(self._handle), "seek_head")
         else:
             self._check(self._lib.sd_journal_seek_tail(self._handle), "seek_tail")
@@ -108,10 +111,33 @@ class Journal:
         while self._check(self._lib.sd_journal_next(self._handle), "next") > 0:
             yield self._entry()
 
+    def _seek_behind(self, cursor: str) -> None:
+        at = cursor.encode()
+        self._check(self._lib.sd_journal_seek_cursor(self._handle, at), "seek_cursor")
+        self.gap = not (
+            self._check(self._lib.sd_journal_next(self._handle), "next") > 0
+            and self._check(self._lib.sd_journal_test_cursor(self._handle, at), "test_cursor") > 0
+        )
+        if self.gap:
+            self._check(self._lib.sd_journal_seek_cursor(self._handle, at), "seek_cursor")
+            return
+        back = self._check(self._lib.sd_journal_previous_skip(self._handle, _LOOK_BACK), "previous_skip")
+        for _ in range(back + 1):
+            self._streams.join(self._data("_STREAM_ID"), self._data("MESSAGE"), self._data("_LINE_BREAK"))
+            if self._check(self._lib.sd_journal_test_cursor(self._handle, at), "test_cursor") > 0:
+                return
+            self._check(self._lib.sd_journal_next(self._handle), "next")
+
     def _entry(self) -> Entry:
         stamp = ctypes.c_uint64()
         self._check(self._lib.sd_journal_get_realtime_usec(self._handle, ctypes.byref(stamp)), "get_realtime_usec")
-        message = self._streams.join(self._data("_STREAM_ID"), self._data("MESSAGE"), self._data("_LINE_BREAK"))
+        stream = self._data("_STREAM_ID")
+        message = self._streams.join(stream, self._data("MESSAGE"), self._data("_LINE_BREAK"))
+        about = (
+            self._data("UNIT") or self._data("OBJECT_SYSTEMD_UNIT") or self._data("COREDUMP_UNIT")
+            if not stream
+            else b""
+        )
         return Entry(
             message=message.decode(errors="replace"),
             time_us=stamp.value,
@@ -120,6 +146,9 @@ class Journal:
             identifier=self._data("SYSLOG_IDENTIFIER").decode(errors="replace"),
             transport=self._data("_TRANSPORT").decode(errors="replace"),
             unit=self._data("_SYSTEMD_UNIT").decode(errors="replace"),
+            invocation=self._data("_SYSTEMD_INVOCATION_ID").decode(errors="replace"),
+            about=about.decode(errors="replace"),
+            stream=stream.decode(errors="replace"),
         )
 
     def _data(self, name: str) -> bytes:

@@ -24,7 +24,7 @@ def logs(of: Layout, release: int | None, last: int, *, follow: bool) -> Iterato
         told = time.monotonic()
         while True:
             for entry in journal.entries():
-                yield {"event": "entry", **vars(entry)}
+                yield {"event": "entry", **entry._asdict()}
             if not follow:
                 return
             select.select([journal.fd], [], [], 0.5)

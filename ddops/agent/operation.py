@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 
 from . import processes
 from .errors import Cancelled, EngineFault, GateFailed
-from .faults import Fault
+from .fault import Fault
 from .layout import Layout
 from .steplog import StepLog
 from .systemd import Unit

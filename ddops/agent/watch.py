@@ -11,8 +11,10 @@ from collections import deque
 from itertools import islice
 from typing import Any
 
-from . import faults, systemd
-from .faults import Fault
+from . import systemd
+from .fault import Fault
+from .faults import Detector, Scope
+from .faults.model import ROLLBACK, TRIAL
 from .journal import Journal
 from .systemd import Unit
 
@@ -36,6 +38,8 @@ class EngineWatch:
         self.decode: deque[dict[str, str]] = deque(maxlen=50)
         self.recent: deque[str] = deque(maxlen=30)
         self.lines = 0
+        # what would roll back a trial is a fault of the engine, whatever is then done about it
+        self._detector = Detector(TRIAL, Scope(frozenset({unit.name}), unit.invocation))
         self._journal = Journal([f"_SYSTEMD_INVOCATION_ID={unit.invocation}"])
         self._pidfd = self._open_process(unit.main_pid)
 
@@ -72,8 +76,9 @@ class EngineWatch:
     def _read(self) -> Fault | None:
         for entry in islice(self._journal.entries(), _AT_ONCE):
             self._keep(entry.message)
-            if fault := faults.classify(entry):
-                return fault
+            for change in self._detector.feed(entry):
+                if change.incident.action == ROLLBACK:
+                    return Fault.of(change.incident)
         return None
 
     def _keep(self, line: str) -> None:

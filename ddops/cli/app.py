@@ -12,7 +12,23 @@ import typer
 
 from ..errors import DdopsError
 from ..exit_codes import ExitCode
-from . import adopt, confirm, deploy, diff, history, lab, logs, output, profile, render, rollback, site, status, version
+from . import (
+    adopt,
+    confirm,
+    deploy,
+    diff,
+    faults,
+    history,
+    lab,
+    logs,
+    output,
+    profile,
+    render,
+    rollback,
+    site,
+    status,
+    version,
+)
 
 app = typer.Typer(
     name="ddops",
@@ -28,6 +44,7 @@ for verb in (deploy, diff, render, rollback, status, history, logs, adopt, confi
 app.add_typer(profile.app, name="profile")
 app.add_typer(site.app, name="site")
 app.add_typer(lab.app, name="lab")
+app.add_typer(faults.app, name="faults")
 
 
 def run(arguments: list[str]) -> int:

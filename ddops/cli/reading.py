@@ -1,0 +1,32 @@
+"""Files that a command reads, and words that it takes."""
+
+from __future__ import annotations
+
+import contextlib
+import sys
+from collections.abc import Iterator
+from typing import IO
+
+from ..errors import UsageError
+
+
+@contextlib.contextmanager
+def lines(name: str) -> Iterator[IO[bytes]]:
+    """Opens a file for its lines as bytes; ``-`` is stdin. UsageError if it cannot be read."""
+    if name == "-":
+        yield sys.stdin.buffer
+        return
+    try:
+        file = open(name, "rb")  # noqa: SIM115 - closed below
+    except OSError as error:
+        raise UsageError(f"cannot read {name}", error.strerror or str(error)) from None
+    with file:
+        yield file
+
+
+def phase(word: str) -> None:
+    """Raises UsageError unless a word is a phase."""
+    from ..agent.faults import PHASES
+
+    if word not in PHASES:
+        raise UsageError(f"no phase {word}", "", f"known are: {', '.join(PHASES)}")

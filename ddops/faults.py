@@ -1,0 +1,63 @@
+"""Classifying a journal on the operator's machine, with the rules that the host itself uses."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+from .agent.faults import RULES, Detector, Incident, Scope, classify
+from .agent.faults.importing import entries
+from .agent.faults.model import Rule
+from .agent.faults.proving import problems_of
+from .errors import UsageError
+
+
+def incidents(lines: Iterable[bytes], *, phase: str, units: list[str], plain: bool, invocation: str) -> list[Incident]:
+    """Returns the incidents of a journal: ``journalctl -o json --all``, or plain lines of any log."""
+    named = frozenset(unit if "." in unit else f"{unit}.service" for unit in units)
+    return classify(entries(lines, plain=plain), Detector(phase, Scope(named, invocation)))
+
+
+def rule(name: str) -> Rule:
+    """Returns a rule by its name; UsageError names the nearest one."""
+    if name in RULES:
+        return RULES[name]
+    import difflib
+
+    near = difflib.get_close_matches(name, [*RULES, *{r.fault for r in RULES.values()}], 1)
+    of_class = [r.name for r in RULES.values() if r.fault == name]
+    hint = f"did you mean '{(of_class or near)[0]}'?" if of_class or near else "ddops faults list"
+    raise UsageError(f"no rule {name}", "", hint)
+
+
+def listed() -> list[dict[str, Any]]:
+    """Returns the table of rules as data."""
+    return [
+        {
+            "rule": r.name,
+            "class": r.fault,
+            "trial": r.trial,
+            "promoted": r.promoted,
+            "severity": r.severity,
+            "why": r.why,
+            "looks_like": r.looks_like,
+            "example": r.example,
+            "look_alike": r.look_alike,
+            "runbook": r.runbook,
+        }
+        for r in RULES.values()
+    ]
+
+
+@dataclass(frozen=True)
+class Proof:
+    """What a test of the table found."""
+
+    rules: int
+    problems: list[str]
+
+
+def tested() -> Proof:
+    """Tries every rule on its example and its look-alike."""
+    return Proof(len(RULES), [problem for r in RULES.values() for problem in problems_of(r)])
