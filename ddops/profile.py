@@ -137,6 +137,16 @@ class Gates(Strict):
     acceptance: Acceptance
 
 
+class Watch(Strict):
+    """What is done about a fault after promotion."""
+
+    on_fault: Literal["restart", "rollback", "page"]
+    on_repeat: Literal["rollback", "page"]
+    repeat_within: NonNegativeFloat
+    cap: int = Field(ge=0)
+    ask_every: PositiveFloat
+
+
 class Evidence(Strict):
     budget: PositiveInt
     graphs: bool | None
@@ -168,6 +178,7 @@ class Profile(Strict):
     deadlines: Deadlines
     soak: PositiveFloat
     gates: Gates
+    watch: Watch
     evidence: list[Evidence]
 
     @model_validator(mode="after")

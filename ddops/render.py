@@ -130,6 +130,7 @@ def spec(profile: Profile, site: Site, service: str) -> dict[str, Any]:
         "profile": profile.name,
         "gates": _gates(profile),
         "deadlines": profile.deadlines.model_dump(),
+        "watch": profile.watch.model_dump(),
         "engine": {"model": site.model},
     }
 

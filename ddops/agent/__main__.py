@@ -1,4 +1,4 @@
-"""Entry points: ``serve`` (the client's), ``supervise`` (systemd's), ``rollback`` (by hand), ``operate``."""
+"""``serve`` (the client's), ``supervise`` (systemd's), ``rollback`` (by hand), ``operate`` and ``notify``."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import json
 import os
 import sys
 
-from . import lock, requests, steplog, supervisor
+from . import lock, notices, requests, steplog, supervisor
 from .errors import AgentError, Locked
 from .layout import Layout, layout_of
 from .serve import serve
@@ -25,6 +25,9 @@ def main(arguments: list[str]) -> int:
         return 0
     if verb == "supervise":
         supervisor.supervise(layout_of(rest[0]))
+        return 0
+    if verb == "notify":
+        notices.deliver(layout_of(rest[0]))
         return 0
     if verb == "operate":
         return _operate(layout_of(rest[0]))

@@ -47,7 +47,7 @@ def _library() -> ctypes.CDLL:
     lib.sd_journal_close.argtypes = [pointer]
     lib.sd_journal_close.restype = None
     lib.sd_journal_add_match.argtypes = [pointer, ctypes.c_char_p, size]
-    for name in ("seek_head", "next", "previous", "process", "get_fd", "seek_tail"):
+    for name in ("seek_head", "next", "previous", "process", "get_fd", "seek_tail", "add_disjunction"):
         getattr(lib, f"sd_journal_{name}").argtypes = [pointer]
     lib.sd_journal_set_data_threshold.argtypes = [pointer, size]
     lib.sd_journal_seek_cursor.argtypes = [pointer, ctypes.c_char_p]
@@ -67,10 +67,10 @@ def _library() -> ctypes.CDLL:
 class Journal:
     """Follows the entries that match every one of the ``FIELD=value`` matches.
 
-    Matches of one field are alternatives. Reading begins at the oldest entry, so that a reader that
-    was away misses nothing; ``last`` begins that many entries before the end instead, and ``after``
-    behind the entry with that cursor. ``gap`` tells that this entry is there no more: what came between
-    it and the first entry that is read may be lost.
+    Matches of one field are alternatives; "+" separates groups of which one must match. Reading begins at
+    the oldest entry, so that a reader that was away misses nothing; ``last`` begins that many entries before
+    the end instead, and ``after`` behind the entry with that cursor. ``gap`` tells that this entry is there
+    no more: what came between it and the first entry that is read may be lost.
     """
 
     def __init__(self, matches: list[str], last: int | None = None, after: str = "") -> None:
@@ -82,7 +82,10 @@ class Journal:
         self._check(self._lib.sd_journal_set_data_threshold(self._handle, 0), "set_data_threshold")
         for match in matches:
             data = match.encode()
-            self._check(self._lib.sd_journal_add_match(self._handle, data, len(data)), "add_match")
+            if match == "+":
+                self._check(self._lib.sd_journal_add_disjunction(self._handle), "add_disjunction")
+            else:
+                self._check(self._lib.sd_journal_add_match(self._handle, data, len(data)), "add_match")
         # made before the first read, so that no entry falls between reading and waiting
         self.fd = self._check(self._lib.sd_journal_get_fd(self._handle), "get_fd")
         if after:

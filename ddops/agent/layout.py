@@ -49,6 +49,25 @@ class Layout:
         return self.root / "live"
 
     @property
+    def paused(self) -> Path:
+        """While this file exists nothing is done about an incident after promotion."""
+        return self.root / "paused"
+
+    @property
+    def incidents(self) -> Path:
+        """What the promoted engine showed and what was done about it, a line each."""
+        return self.root / "incidents.jsonl"
+
+    @property
+    def notices(self) -> Path:
+        return self.root / "notices"
+
+    @property
+    def notify(self) -> Path:
+        """Where notices go: the site's ``notify``."""
+        return self.root / "notify.json"
+
+    @property
     def lock(self) -> Path:
         return self.root / "lock"
 
@@ -67,6 +86,11 @@ class Layout:
     @property
     def confirmed(self) -> Path:
         return self.run / "confirmed"
+
+    @property
+    def read_up_to(self) -> Path:
+        """The invocation under watch and the cursor that its journal was read up to."""
+        return self.run / "read-up-to"
 
     @property
     def wake(self) -> Path:

@@ -6,7 +6,7 @@ import os
 import shutil
 from typing import Any
 
-from . import durable, evidence, processes, releases, restore, service, stack, systemd
+from . import brakes, durable, evidence, processes, releases, restore, service, stack, systemd
 from .errors import GateFailed, Refused
 from .gates.smoke import ask
 from .layout import LAB_MARK, Layout
@@ -25,6 +25,12 @@ def check(op: Operation, trial: Release, way_back: Release | None) -> dict[str, 
             f"{layout.name} has no known-good release: there is no way back",
             "nothing was adopted and nothing was promoted yet",
             "ddops adopt UNIT, or --first to deploy with no way back",
+        )
+    if stop := brakes.paused(layout):
+        raise Refused(
+            f"{layout.name} is paused by {stop['by']} since {stop['since']}",
+            stop["reason"] or "no reason was given",
+            "ddops resume",
         )
     _drill(trial, bool(request.get("drill_anyway")))
     if way_back:

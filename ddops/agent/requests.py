@@ -10,7 +10,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from . import durable, lock, releases, steplog, supervisor, systemd
+from . import durable, lock, releases, steplog, systemd, wake
 from .errors import AgentError, Locked, Refused
 from .layout import BOOT_WANTS, UNITS, Layout
 
@@ -28,7 +28,7 @@ def file(layout: Layout, request: dict[str, Any]) -> int:
         for leftover in (layout.cancel, layout.confirmed):
             durable.remove(leftover)
         operation = steplog.start(layout, request)
-    supervisor.ring(layout)
+    wake.ring(layout)
     return operation
 
 
@@ -76,7 +76,7 @@ def rollback(layout: Layout, to: int | None, by: str) -> dict[str, Any]:
                 )
         durable.make_directory(layout.run, 0o711)
         durable.write_json(layout.cancel, {"operation": current["operation"], "by": by})
-        supervisor.ring(layout)
+        wake.ring(layout)
         if not _supervisor_alive(layout):
             _operate_detached(layout)
         return {"operation": current["operation"], "ended": "trial"}

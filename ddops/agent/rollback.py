@@ -18,6 +18,15 @@ def run(op: Operation) -> dict[str, Any]:
 
     Where that release serves already and answers right, nothing is restarted.
     """
+    return _run(op, "rolled-back", ask_first=True)
+
+
+def restart(op: Operation) -> dict[str, Any]:
+    """Starts known-good anew after a fault, whether it answers or not. Repeatable."""
+    return _run(op, "restarted", ask_first=False)
+
+
+def _run(op: Operation, done: str, *, ask_first: bool) -> dict[str, Any]:
     layout = op.layout
     try:
         target = _target(op)
@@ -33,7 +42,7 @@ def run(op: Operation) -> dict[str, Any]:
     live = releases.pointed_if_whole(layout, layout.live)
     outcome: dict[str, Any] = {"release": target.summary(), "previous": live.summary() if live else None}
     try:
-        if _serves(op, target):
+        if ask_first and _serves(op, target):
             front.open_to(layout, target, trial=False)
             service.note_live(op, target)
             verdict = {"gate": "smoke", "passed": True, "what": "it serves already and answers right"}
@@ -42,7 +51,7 @@ def run(op: Operation) -> dict[str, Any]:
     except ServiceDown as down:
         return {**outcome, "outcome": "rollback-failed", "reason": down.record(), "verdicts": []}
     verdicts = [{"gate": name, "passed": True, "evidence": found[name]} for name in ("ready", "smoke")]
-    return {**outcome, "outcome": "rolled-back", "reason": None, "verdicts": verdicts, "proof": proof}
+    return {**outcome, "outcome": done, "reason": op.request.get("reason"), "verdicts": verdicts, "proof": proof}
 
 
 def _target(op: Operation) -> Release:

@@ -12,12 +12,13 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from . import adopt, deploy, durable, front, lock, releases, rollback, steplog, systemd
+from . import adopt, deploy, durable, front, lock, notices, releases, rollback, steplog, systemd, wake
 from .errors import AgentError, Locked
+from .guard import Guard
 from .layout import Layout
 from .operation import TICK_S, Operation
 
-KINDS = {"adopt": adopt.run, "deploy": deploy.run, "rollback": rollback.run}
+KINDS = {"adopt": adopt.run, "deploy": deploy.run, "rollback": rollback.run, "restart": rollback.restart}
 _IDLE_S = 5.0
 _WATCHDOG_S = 5.0
 
@@ -25,19 +26,22 @@ _WATCHDOG_S = 5.0
 def supervise(layout: Layout) -> None:
     """Runs until it is killed, at any moment; an operation that an earlier life left is taken up again."""
     durable.make_directory(layout.run, 0o711)
-    with _wake_socket(layout) as wake:
+    guard = Guard(layout, _journal)
+    with wake.listening(layout) as bell:
         systemd.notify("READY=1")
         while True:
             systemd.notify("WATCHDOG=1")
             request = steplog.under_way(layout)
             if request is None:
-                _wait([wake], _IDLE_S)
+                guard.look()
+                _wait([bell, *guard.descriptors()], _IDLE_S)
                 continue
+            guard.let_go()
             try:
                 with lock.held(layout):
-                    operate(layout, request, wake, _journal)
+                    operate(layout, request, bell, _journal)
             except Locked:
-                _wait([wake], TICK_S)  # whoever filed the request still holds it
+                _wait([bell], TICK_S)  # whoever filed the request still holds it
 
 
 def _journal(line: str) -> None:
@@ -49,7 +53,7 @@ def _journal(line: str) -> None:
 def operate(
     layout: Layout,
     request: dict[str, Any],
-    wake: socket.socket | None = None,
+    bell: socket.socket | None = None,
     tell: Callable[[str], None] = lambda _: None,
 ) -> dict[str, Any]:
     """Carries one operation to its end and stores its outcome. The caller holds the lock."""
@@ -64,7 +68,7 @@ def operate(
     worker.start()
     told = 0.0
     while worker.is_alive():
-        _wait([*([wake] if wake else []), *op.descriptors()], TICK_S)
+        _wait([*([bell] if bell else []), *op.descriptors()], TICK_S)
         op.look()
         if cancel := _read_cancel(layout, op.log.operation):
             op.cancel(cancel)
@@ -86,7 +90,19 @@ def operate(
     }
     op.log.write("outcome", outcome=outcome["outcome"])
     op.log.close()
-    return _store(layout, outcome)
+    stored = _store(layout, outcome)
+    _notify(layout, stored)
+    return stored
+
+
+def _notify(layout: Layout, outcome: dict[str, Any]) -> None:
+    """Leaves a notice of what a person should know of: a trial that failed, a way back that failed."""
+    asked_for = outcome["kind"] == "rollback" and outcome["outcome"] == "rolled-back"
+    if asked_for or outcome["outcome"] not in ("rolled-back", "rollback-failed"):
+        return
+    reason = (outcome.get("reason") or {}).get("what", "")
+    keys = ("operation", "kind", "by", "outcome", "reason", "release", "previous", "host")
+    notices.leave(layout, f"{outcome['kind']}: {outcome['outcome']}; {reason}", **{k: outcome.get(k) for k in keys})
 
 
 def _store(layout: Layout, outcome: dict[str, Any]) -> dict[str, Any]:
@@ -144,24 +160,6 @@ def _read_back(layout: Layout) -> dict[str, Any]:
             found["front"] = front.state(layout, release)
     found["boots"] = systemd.boots(layout)
     return found
-
-
-@contextlib.contextmanager
-def _wake_socket(layout: Layout) -> Any:
-    """A datagram socket: whoever files a request or a cancellation rings it."""
-    with contextlib.suppress(FileNotFoundError):
-        layout.wake.unlink()
-    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as sock:
-        sock.setblocking(False)
-        sock.bind(str(layout.wake))
-        layout.wake.chmod(0o600)
-        yield sock
-
-
-def ring(layout: Layout) -> None:
-    """Wakes the supervisor; it looks by itself within seconds where nobody listens."""
-    with contextlib.suppress(OSError), socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as sock:
-        sock.sendto(b"!", str(layout.wake))
 
 
 def _wait(waited: list[Any], seconds: float) -> None:

@@ -22,12 +22,15 @@ from . import (
     lab,
     logs,
     output,
+    pause,
     profile,
     render,
+    resume,
     rollback,
     site,
     status,
     version,
+    watch,
 )
 
 app = typer.Typer(
@@ -39,7 +42,7 @@ app = typer.Typer(
     add_completion=True,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-for verb in (deploy, diff, render, rollback, status, history, logs, adopt, confirm, version):
+for verb in (deploy, diff, render, rollback, status, watch, history, logs, adopt, confirm, pause, resume, version):
     app.command(verb.NAME)(verb.command)
 app.add_typer(profile.app, name="profile")
 app.add_typer(site.app, name="site")

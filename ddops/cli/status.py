@@ -45,6 +45,12 @@ def _print(found: dict[str, Any]) -> None:
     row("supervisor", found["supervisor"])
     if current := found["under_way"]:
         row("under way", f"{current['kind']} by {current['by']} since {current['time']}, at step {current['step']}")
+    if stop := found["paused"]:
+        row("paused", f"by {stop['by']} since {stop['since']}: {stop['reason'] or 'no reason was given'}")
+    if incident := found["incident"]:
+        row(
+            "incident", f"{incident['rule']} in release {incident['release']}, {incident['time']}: {incident['action']}"
+        )
     for last in found["last"]:
         row("last", f"{last['kind']}: {last['outcome']}, {last['ended']}")
         if last.get("reason"):

@@ -12,11 +12,13 @@ width (``{"9": {...}}``, or ``"plain"`` where it does not speculate):
     wrong_after   answers questions wrongly after so many questions
     wrong_late    corrupts answers and tokens after so many verify steps ...
     wrong_crowd   ... while so many requests run at once, at least (both, where both are given)
+    mute_after    answers no more questions after so many
     fault_after   prints the illegal access after so many answers, and goes on like a hung process
     moment        a FIFO into which it writes a byte once that line is written
     log_requests  prints each request as SGLang's --log-requests does
 
-Whoever asks for "a letter every 0.5 s" gets a streamed answer at that pace.
+Whoever asks for "a letter every 0.5 s" gets a streamed answer at that pace. Whoever says "now: fault",
+"now: exit 0", "now: exit 1" or "now: lose the scheduler" gets that, and no answer.
     exit_after    ends with code 1 after so many answers
     stubborn      ignores SIGTERM
     mute_overlay  does not report the overlay
@@ -31,6 +33,7 @@ import os
 import pathlib
 import re
 import signal
+import subprocess
 import sys
 import threading
 import time
@@ -79,6 +82,8 @@ class Engine(BaseHTTPRequestHandler):
             self.server.count()
             if self.says("log_requests"):
                 say(f"[2026-11-29 12:00:00] Receive: obj=GenerateReqInput(text={json.dumps(body)!r}, rid='1')")
+            if order := re.search(r"now: (fault|exit [01]|lose the scheduler)", json.dumps(body)):
+                self.server.obey(order[1])
             with self.server.work():
                 (self.chat if self.path == "/v1/chat/completions" else self.generate)(body)
 
@@ -89,6 +94,9 @@ class Engine(BaseHTTPRequestHandler):
         with self.server.mutex:
             self.server.questions += 1
             late = self.server.questions > self.server.script.get("wrong_after", 1e9)
+            mute = self.server.questions > self.server.script.get("mute_after", 1e9)
+        if mute:
+            time.sleep(3600)
         self.server.verified(len(answer) // 2)
         answer = "!!!!" if late or self.says("wrong") or self.server.corrupts() else answer
         if not body.get("stream"):
@@ -184,6 +192,16 @@ class Server(ThreadingHTTPServer):
         late, crowd = self.script.get("wrong_late"), self.script.get("wrong_crowd")
         return (late or crowd) and self.steps > (late or 0) and self.crowd >= (crowd or 0)
 
+    def obey(self, order):
+        if order.startswith("exit"):
+            os._exit(int(order[-1]))
+        if order == "lose the scheduler":
+            self.scheduler.kill()
+            self.scheduler.wait()
+        if order == "fault":
+            say(FAULT)
+        time.sleep(3600)
+
     def count(self):
         with self.mutex:
             self.answers += 1
@@ -241,6 +259,9 @@ def main():
         report = {"ok": True, "process": "scheduler", "tp_rank": 0, "release": release, "pid": os.getpid()}
         report["overlay"] = script.get("overlay", identity.sha256())
         say(json.dumps({"ddops_overlay": report}))
+    server.scheduler = subprocess.Popen(
+        ["/usr/bin/python3", "-c", "import time; time.sleep(1e9)", "sglang::scheduler_TP0"]
+    )
     threading.Thread(target=server.serve_forever, daemon=True).start()
     load(script)
     server.ready = True

@@ -1,0 +1,177 @@
+"""The eye on a promoted engine: its journal, what systemd and the kernel say of it, and its processes."""
+
+from __future__ import annotations
+
+import os
+import re
+import select
+import threading
+import time
+from itertools import islice
+from pathlib import Path
+
+from . import durable, processes, service, systemd
+from .errors import AgentError
+from .faults import Detector, Incident, Scope
+from .faults.model import PROMOTED
+from .gates.smoke import ask
+from .journal import Journal
+from .layout import Layout
+from .releases import Release
+from .systemd import Unit
+
+_AT_ONCE = 5000  # entries of one look: the watchdog and requests have their turn in between
+_LAST_WORDS_S = 0.3  # journald may still hold the last lines of a process that has ended
+_SCHEDULER = b"sglang::scheduler"
+_NEWS = ("opened", "renamed")
+_DECODES = re.compile(r"\bDecode batch[.,\s]")
+_WRONG_IN_A_ROW = 2  # one late answer of a busy engine is no incident
+
+
+class Eye:
+    """Watches one invocation of a promoted release; returns an incident when it opens or gets another name."""
+
+    def __init__(self, layout: Layout, release: Release, unit: Unit, ask_every: float) -> None:
+        self.unit = unit
+        self._layout = layout
+        self._detector = Detector(PROMOTED, Scope(frozenset({unit.name}), unit.invocation))
+        seen = durable.read_json(layout.read_up_to) or {}
+        after = str(seen["cursor"]) if seen.get("invocation") == unit.invocation else ""
+        self._journal = Journal(_matches(unit), after=after)
+        self._ours = bool(after)
+        self._pidfd = _open_process(unit.main_pid)
+        self._schedulers = _schedulers(unit)
+        self._cursor = ""
+        self._questions = _Questions(release, ask_every)
+        self._ended = False
+        self._decoded_at = 0.0
+
+    def descriptors(self) -> list[int]:
+        """Returns what tells of news: the journal and the main process."""
+        return [self._journal.fd, *([self._pidfd] if self._pidfd is not None and not self._ended else [])]
+
+    def close(self) -> None:
+        self.remember()
+        self._questions.end()
+        self._journal.close()
+        if self._pidfd is not None:
+            os.close(self._pidfd)
+
+    def remember(self) -> None:
+        """Keeps how far the journal was read, for the next life of the supervisor in this boot."""
+        if self._cursor:
+            durable.write_json(self._layout.read_up_to, {"invocation": self.unit.invocation, "cursor": self._cursor})
+
+    def poll(self) -> list[Incident]:
+        """Reads what is new; returns the incidents that it opened or renamed."""
+        found = self._read()
+        if not self._ended and (self._pidfd is None or select.select([self._pidfd], [], [], 0)[0]):
+            self._ended = True
+            found += self._last_words()
+        return found
+
+    def look_around(self) -> list[Incident]:
+        """Looks at what no line tells: processes that are gone, answers that are wrong or do not come."""
+        if self._ended:
+            return []
+        found: list[Incident] = []
+        gone = self._schedulers - _schedulers(self.unit)
+        if gone and processes.pids(self.unit.cgroup):
+            self._schedulers -= gone
+            found += self._signal("scheduler-gone", f"{len(gone)} scheduler processes are gone, the parent lives")
+        rule, why, since = self._questions.news()
+        busy = rule == "no-decode" and self._decoded_at > since  # others are served: the question had to wait
+        return found + (self._signal(rule, why) if rule and not busy else [])
+
+    def _read(self) -> list[Incident]:
+        found: list[Incident] = []
+        for entry in islice(self._journal.entries(), _AT_ONCE):
+            self._cursor = entry.cursor
+            # the kernel's lines of the time before this invocation are another's
+            self._ours = self._ours or self.unit.name in (entry.unit, entry.about)
+            if self._ours:
+                found += [c.incident for c in self._detector.feed(entry) if c.kind in _NEWS]
+                if _DECODES.search(entry.message):
+                    self._decoded_at = time.monotonic()
+        return found
+
+    def _last_words(self) -> list[Incident]:
+        found: list[Incident] = []
+        end = time.monotonic() + _LAST_WORDS_S
+        while time.monotonic() < end:
+            found += self._read()
+            select.select([self._journal.fd], [], [], 0.05)
+        now = systemd.show(self.unit.name)
+        rule = "engine-ended-0" if now.exit_status in ("0", "") and now.result == "success" else "engine-ended"
+        how = f"{now.exit_code or 'ended'} {now.exit_status}".strip()
+        return found + self._signal(rule, f"the main process is gone: {how}, result {now.result}")
+
+    def _signal(self, rule: str, why: str) -> list[Incident]:
+        return [c.incident for c in self._detector.signal(rule, why) if c.kind in _NEWS]
+
+
+def _matches(unit: Unit) -> list[str]:
+    """The engine's own lines, systemd's about this invocation, the kernel's."""
+    return [
+        f"_SYSTEMD_INVOCATION_ID={unit.invocation}", "+", f"INVOCATION_ID={unit.invocation}", "_PID=1",
+        "+", "_TRANSPORT=kernel",
+    ]  # fmt: skip
+
+
+def _open_process(pid: int) -> int | None:
+    """Returns a descriptor that tells of the process's end, None where it has ended already."""
+    try:
+        return os.pidfd_open(pid) if pid else None
+    except ProcessLookupError:
+        return None
+
+
+def _schedulers(unit: Unit) -> set[int]:
+    found = set()
+    for pid in processes.pids(unit.cgroup):
+        try:
+            if _SCHEDULER in Path(f"/proc/{pid}/cmdline").read_bytes():
+                found.add(pid)
+        except OSError:
+            continue
+    return found
+
+
+class _Questions:
+    """Asks the engine a question every few seconds, in a thread: a hung engine must not hang the watch.
+
+    An engine that has never answered loads, perhaps: it has the longest load's time for that.
+    """
+
+    def __init__(self, release: Release, every: float) -> None:
+        self._release, self._every = release, every
+        self._loads_until = time.monotonic() + release.deadlines["load_cap"]
+        self._end = threading.Event()
+        self._news = ("", "", 0.0)
+        threading.Thread(target=self._run, name="questions", daemon=True).start()
+
+    def news(self) -> tuple[str, str, float]:
+        """Returns once the rule that the last answers broke, why, and since when; an empty rule where all is well."""
+        news, self._news = self._news, ("", "", 0.0)
+        return news
+
+    def end(self) -> None:
+        self._end.set()
+
+    def _run(self) -> None:
+        engine, smoke = service.engine_of(self._release), self._release.gates["smoke"]
+        number, wrong, since = 0, 0, 0.0
+        while not self._end.wait(self._every):
+            question = smoke["questions"][number % len(smoke["questions"])]
+            number += 1
+            since = since if wrong else time.monotonic()
+            try:
+                ask(engine, question, smoke["max_tokens"], self._release.deadlines["answer"], stream=False)
+                wrong, self._loads_until = 0, 0.0
+            except AgentError as error:
+                if time.monotonic() < self._loads_until:
+                    continue
+                wrong += 1
+                if wrong == _WRONG_IN_A_ROW:
+                    rule = "wrong-answer" if "wrong answer" in error.what else "no-decode"
+                    self._news = (rule, f"{wrong} times in a row: {error.what}; {error.why}", since)

@@ -1,0 +1,141 @@
+"""Keeping watch after promotion, while no operation is under way: an incident is acted on once, with brakes."""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections.abc import Callable
+from typing import Any
+
+from . import brakes, incidents, notices, releases, requests, systemd
+from .errors import AgentError, Locked
+from .eye import Eye
+from .faults import Incident
+from .faults.model import STRENGTH
+from .layout import Layout
+from .releases import Release
+
+_LOOK_S = 5.0
+_ENDS = ("engine-ended", "engine-ended-0")
+
+
+class Guard:
+    """The supervisor's watch over the promoted engine."""
+
+    def __init__(self, layout: Layout, tell: Callable[[str], None]) -> None:
+        self._layout, self._tell = layout, tell
+        self._eye: Eye | None = None
+        self._release: Release | None = None
+        self._look_at = 0.0
+        self._acted: dict[int, int] = {}
+
+    def descriptors(self) -> list[int]:
+        """Returns what a select can wait on."""
+        return self._eye.descriptors() if self._eye else []
+
+    def let_go(self) -> None:
+        """Ends the watch: an operation takes the engine in hand."""
+        if self._eye:
+            self._eye.close()
+        self._eye, self._look_at, self._acted = None, 0.0, {}
+
+    def look(self) -> None:
+        """Reads what is new and acts on it; finds the engine again where it was started anew."""
+        try:
+            self._look()
+        except (AgentError, OSError) as error:
+            self._tell(f"the promoted engine cannot be watched: {error}")
+            self.let_go()
+            self._look_at = time.monotonic() + _LOOK_S
+
+    def _look(self) -> None:
+        found: list[Incident] = []
+        if time.monotonic() >= self._look_at:
+            self._look_at = time.monotonic() + _LOOK_S
+            self._attach()
+            notices.send(self._layout)
+            if self._eye:
+                found += self._eye.look_around()
+                self._eye.remember()
+        if self._eye:
+            found += self._eye.poll()
+        for incident in found:
+            self._act(incident)
+
+    def _attach(self) -> None:
+        """Watches known-good's newest invocation, also one that ended while nobody watched."""
+        release = releases.pointed_if_whole(self._layout, self._layout.known_good)
+        if release is None:
+            return self.let_go()
+        unit = systemd.show(release.unit)
+        if not unit.invocation or (self._eye and self._eye.unit.invocation == unit.invocation):
+            return None
+        self.let_go()
+        self._look_at = time.monotonic() + _LOOK_S
+        self._release = release
+        self._eye = Eye(self._layout, release, unit, brakes.policy_of(release).ask_every)
+        return None
+
+    def _act(self, incident: Incident) -> None:
+        """Acts on an incident, and again only where its cause, found later, asks for more."""
+        assert self._release is not None  # noqa: S101 - incidents come from an eye, and that from a release
+        if STRENGTH[incident.action] <= self._acted.get(incident.number, -1):
+            return
+        self._acted[incident.number] = STRENGTH[incident.action]
+        ours = self._invocation(incident)
+        known = {(r["rule"], r["cursor"]) for r in incidents.of(self._layout) if r["invocation"] == ours}
+        told = (incident.rule.name, incident.first.cursor) in known
+        if told and (incident.first.cursor or incident.rule.name in _ENDS):
+            return  # before the supervisor was started anew
+        decision = brakes.decide(self._layout, self._release, incident.action)
+        if decision.action == "ignore":
+            return
+        said = f"{incident.rule.name} in release {self._release.number}: {decision.action}"
+        self._tell(said + (f" ({decision.because})" if decision.because else ""))
+        if decision.action != "page":
+            self._file(incident, decision)
+        incidents.record(
+            self._layout,
+            {
+                "release": self._release.number,
+                "rule": incident.rule.name,
+                "class": incident.rule.fault,
+                "why": incident.why,
+                "line": incident.first.line,
+                "cursor": incident.first.cursor,
+                "invocation": ours,
+                "asks_for": incident.action,
+                "action": decision.action,
+                "because": decision.because,
+            },
+        )
+        text = f"{incident.rule.name}: {incident.why}; {_DOES[decision.action]}"
+        notices.leave(
+            self._layout,
+            text + (f" because {decision.because}" if decision.because else ""),
+            release=self._release.number,
+            action=decision.action,
+            because=decision.because,
+            incident=incident.record(),
+        )
+
+    def _invocation(self, incident: Incident) -> str:
+        return incident.invocation or (self._eye.unit.invocation if self._eye else "")
+
+    def _file(self, incident: Incident, decision: brakes.Decision) -> None:
+        """Files the operation; where another one is just beginning, that takes the engine in hand anyway."""
+        request: dict[str, Any] = {
+            "kind": decision.action,
+            "to": decision.to,
+            "by": brakes.SUPERVISOR,
+            "reason": {
+                "code": "engine-fault",
+                "what": f"fault in the engine: {incident.rule.name}",
+                "why": incident.why,
+            },
+        }
+        with contextlib.suppress(Locked):
+            requests.file(self._layout, request)
+
+
+_DOES = {"page": "nothing is done about it", "restart": "it is restarted", "rollback": "the host rolls back"}

@@ -1,0 +1,34 @@
+"""``ddops pause``."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from .options import HostOption, JsonOption, ServiceOption, SiteOption
+
+NAME = "pause"
+
+
+def command(
+    reason: Annotated[str, typer.Option(metavar="TEXT", help="Why; whoever looks is told.")] = "",
+    for_: Annotated[
+        str | None, typer.Option("--for", metavar="TIME", help="How long; until resume if left out.")
+    ] = None,
+    host: HostOption = None,
+    service: ServiceOption = None,
+    site: SiteOption = None,
+    as_json: JsonOption = False,
+) -> int:
+    """Stop automatic action after promotion; incidents are still told, and a deploy is refused."""
+    from .. import render
+    from . import output, target
+    from .options import seconds
+
+    agent, _ = target.existing(host, site, service)
+    time = None if for_ is None else seconds("--for", for_)
+    record = agent.ask("pause", by=render.requester(), reason=reason, seconds=time)
+    output.document(record) if as_json else output.data(f"paused by={record['by']} since={record['since']}")
+    output.say("nothing is done by itself until then\n\nhint: ddops resume" if time is None else "")
+    return 0

@@ -1,0 +1,29 @@
+"""``ddops watch``."""
+
+from __future__ import annotations
+
+from .options import HostOption, JsonOption, ServiceOption, SiteOption
+
+NAME = "watch"
+
+
+def command(
+    host: HostOption = None, service: ServiceOption = None, site: SiteOption = None, as_json: JsonOption = False
+) -> int:
+    """Watch a service live, until Ctrl-C (--json: an event a line)."""
+    import json
+    import sys
+
+    from .. import watching
+    from . import output, target
+    from .live import Live
+
+    agent, connect = target.existing(host, site, service)
+    show = Live(alive=sys.stdout.isatty())
+    try:
+        for event in watching.events(agent, connect):
+            output.data(json.dumps(event)) if as_json else show(event)
+            sys.stdout.flush()
+    except KeyboardInterrupt:
+        show.end()
+    return 0

@@ -1,0 +1,197 @@
+"""After promotion: a fault is acted on once, by the policy, with brakes, and somebody is told."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+import yaml
+
+from ddops import resources
+
+from .service_host import STATE, ServiceHost, wait_for
+
+pytestmark = pytest.mark.lab
+
+SUPERVISOR = "ddops-supervisor@lab.service"
+
+
+def incidents(served: ServiceHost) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in (served.file(f"{STATE}/incidents.jsonl") or "").splitlines()]
+
+
+def told(served: ServiceHost) -> list[dict[str, Any]]:
+    """What the site's command was given."""
+    return [json.loads(line) for line in (served.file("/run/told") or "").splitlines()]
+
+
+def order(served: ServiceHost, what: str) -> None:
+    """Has the live engine do something, as a user of the public port."""
+    body = {"messages": [{"role": "user", "content": f"now: {what}"}]}
+    with contextlib.suppress(httpx.HTTPError):
+        httpx.post(f"{served.url}/v1/chat/completions", json=body, timeout=0.5)
+
+
+def deploy_with(served: ServiceHost, folder: Path, budget: int, answer: float = 30, **policy: Any) -> None:
+    """Promotes a release whose profile has another policy, and another deadline for one answer."""
+    values = yaml.safe_load((resources.folder("profiles") / "lab.yaml").read_text())
+    values["watch"].update(policy)
+    values["deadlines"]["answer"] = answer
+    path = folder / f"own-{budget}.yaml"
+    path.write_text(yaml.safe_dump(values))
+    served.profile = str(path)
+    ran = served.deploy(budget)
+    assert ran.code == 0, ran
+
+
+@pytest.fixture
+def watched(served: ServiceHost) -> ServiceHost:
+    """The served host, with a command that is told of incidents."""
+    command = ["sh", "-c", "cat >> /run/told; echo >> /run/told"]
+    served.write(f"{STATE}/notify.json", json.dumps({"command": command}))
+    return served
+
+
+def test_a_fault_restarts_once_and_its_repeat_only_pages(watched: ServiceHost) -> None:
+    order(watched, "fault")
+    wait_for(lambda: watched.starts("lab-0001.service") == 2, 20, "the engine is started anew")
+    wait_for(lambda: watched.ask() == "Paris", 20, "users are answered again")
+    assert wait_for(lambda: watched.outcome(3), 20, "the restart has ended")["outcome"] == "restarted"
+    watched.assert_whole(1)
+
+    order(watched, "fault")
+    second = wait_for(lambda: incidents(watched)[1:], 20, "the second fault is known")[0]
+    assert (second["rule"], second["action"]) == ("illegal-memory-access", "page")
+    assert second["because"].startswith("the restart of 20")
+    wait_for(lambda: len(told(watched)) == 2, 10, "both were told")
+    assert [n["action"] for n in told(watched)] == ["restart", "page"]
+    assert watched.starts("lab-0001.service") == 2
+    assert watched.outcome(4) is None
+
+    assert watched.ddops("rollback").code == 0
+    watched.assert_whole(1)
+
+
+def test_a_scheduler_that_is_gone_under_a_living_parent_is_found(watched: ServiceHost) -> None:
+    order(watched, "lose the scheduler")
+    wait_for(lambda: watched.outcome(3), 40, "the engine was started anew")
+    assert [i["rule"] for i in incidents(watched)] == ["scheduler-gone"]
+    assert watched.starts("lab-0001.service") == 2
+    watched.assert_whole(1)
+
+
+def test_an_exit_0_in_the_night_is_paged(watched: ServiceHost) -> None:
+    """systemd calls it a success, and nothing tells whether it would happen again."""
+    order(watched, "exit 0")
+    wait_for(lambda: told(watched), 20, "somebody is told")
+    assert {i["class"] for i in incidents(watched)} == {"service_exit_success_but_dead"}
+    assert {n["action"] for n in told(watched)} == {"page"}
+    assert watched.starts("lab-0001.service") == 1
+    assert watched.ddops("status").code == 9
+
+
+@pytest.mark.parametrize(("script", "rule"), [({"wrong_after": 30}, "wrong-answer"), ({"mute_after": 30}, "no-decode")])
+def test_answers_that_are_wrong_or_do_not_come_are_found(
+    watched: ServiceHost, tmp_path: Path, script: dict[str, Any], rule: str
+) -> None:
+    watched.script(w13=script)
+    deploy_with(watched, tmp_path, 12, answer=1, ask_every=0.2, on_fault="rollback")
+    wait_for(lambda: incidents(watched), 40, "the answers are found out")
+    assert incidents(watched)[0]["rule"] == rule
+    assert wait_for(lambda: watched.outcome(4), 40, "the host rolled back")["kind"] == "rollback"
+    watched.assert_whole(1)
+
+
+def test_a_rollback_never_returns_to_a_release_that_it_left(watched: ServiceHost, tmp_path: Path) -> None:
+    deploy_with(watched, tmp_path, 12, on_fault="rollback")
+    order(watched, "fault")
+    wait_for(lambda: watched.outcome(4), 30, "the host rolled back")
+    watched.assert_whole(1)
+    deploy_with(watched, tmp_path, 13, on_fault="rollback")
+    order(watched, "fault")
+    assert wait_for(lambda: watched.outcome(6), 30, "the host rolled back")["release"]["release"] == 1
+    assert incidents(watched)[-1]["action"] == "rollback"
+    watched.assert_whole(1)
+
+
+def test_a_pause_stops_action_and_deploys_until_it_is_ended(watched: ServiceHost) -> None:
+    assert watched.ddops("pause", "--reason", "moving racks").code == 0
+    refused = watched.deploy(12)
+    assert (refused.code, refused.document["reason"]["why"]) == (5, "moving racks")
+    order(watched, "fault")
+    wait_for(lambda: told(watched), 20, "it is told all the same")
+    assert incidents(watched)[0]["action"] == "page"
+    assert "paused" in incidents(watched)[0]["because"]
+    assert watched.starts("lab-0001.service") == 1
+    assert watched.ddops("status").document["paused"]["reason"] == "moving racks"
+
+    assert watched.ddops("resume").code == 0
+    assert watched.ddops("resume").code == 5
+    assert watched.ddops("rollback").code == 0
+    watched.assert_whole(1)
+
+
+def test_the_cap_ends_automatic_action(watched: ServiceHost, tmp_path: Path) -> None:
+    deploy_with(watched, tmp_path, 12, cap=1, repeat_within=0)
+    order(watched, "exit 1")
+    wait_for(lambda: watched.outcome(4), 30, "the engine was started anew")
+    order(watched, "exit 1")
+    last = wait_for(lambda: incidents(watched)[1:], 20, "the second one is known")[0]
+    assert (last["action"], last["because"]) == ("page", "1 automatic actions in a day, the cap is 1")
+    assert watched.active("lab-0002.service") == "failed"
+    assert watched.starts("lab-0002.service") == 2
+
+
+def test_an_engine_that_was_stopped_by_hand_stays_stopped(watched: ServiceHost) -> None:
+    watched.on("systemctl", "stop", "lab-0001.service")
+    watched.on("systemctl", "restart", SUPERVISOR)
+    watched.on("journalctl", "--sync")
+    assert watched.ddops("status").code == 9
+    assert incidents(watched) == []
+    watched.on("systemctl", "start", "lab-0001.service")
+    wait_for(lambda: watched.ask() == "Paris", 20, "it serves again")
+    order(watched, "exit 1")
+    wait_for(lambda: watched.outcome(3), 30, "an end of its own is found after that")
+    assert len(incidents(watched)) == 1
+
+
+def test_a_fault_while_the_supervisor_was_dead_is_acted_on_once(watched: ServiceHost) -> None:
+    watched.on("systemctl", "stop", SUPERVISOR)
+    order(watched, "exit 1")
+    wait_for(lambda: watched.active("lab-0001.service") == "failed", 10, "the engine has ended")
+    watched.on("systemctl", "start", SUPERVISOR)
+    wait_for(lambda: watched.outcome(3), 30, "the engine was started anew")
+    watched.on("systemctl", "kill", "-s", "KILL", SUPERVISOR)
+    wait_for(lambda: watched.show(SUPERVISOR, "NRestarts")["NRestarts"] == "1", 10, "a new life")
+    assert watched.ddops("status").code == 0
+    assert [i["action"] for i in incidents(watched)] == ["restart"]
+    assert watched.starts("lab-0001.service") == 2
+    watched.assert_whole(1)
+
+
+def test_watch_tells_states_and_incidents_across_a_lost_connection(watched: ServiceHost) -> None:
+    client = watched.start("watch")
+    assert client.stdout
+    first = json.loads(client.stdout.readline())
+    assert (first["event"], first["release"], first["budget"], first["front"]) == ("state", 1, 8, "open")
+    assert (first["accept_len"], first["graphs"]) == (2.0, False)
+
+    def until(kind: str) -> dict[str, Any]:
+        assert client.stdout
+        while True:
+            event: dict[str, Any] = json.loads(client.stdout.readline())
+            if event["event"] == kind:
+                return event
+
+    watched.lab.cut(watched.name)
+    until("lost")
+    watched.on("systemctl", "kill", "-s", "KILL", "lab-0001.service")
+    wait_for(lambda: incidents(watched), 20, "the end is found")
+    watched.lab.heal(watched.name)
+    incident = until("incident")
+    assert (incident["class"], incident["action"]) == ("sigkill", "restart")
+    watched.assert_whole(1)
