@@ -38,7 +38,7 @@ def test_version(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "verb", ["deploy", "rollback", "status", "history", "logs", "adopt", "confirm", "version", "lab"]
+    "verb", ["deploy", "rollback", "status", "history", "logs", "adopt", "confirm", "version", "lab", "faults"]
 )
 def test_every_verb_explains_itself_in_80_columns(verb: str, tmp_path: Path) -> None:
     done = ddops(verb, "-h", folder=tmp_path)
