@@ -130,14 +130,16 @@ class Operation:
             if fault is None:
                 return
             began = time.time_ns()
+            acted_on = fault
             if trial:
                 processes.kill(watched.unit.cgroup)
+                fault = watched.cause_of(fault)
             self.fault = fault
         self.log.write(
             "fault",
             **fault.record(),
             killed=trial,
-            ms_from_line_to_kill=round((began // 1000 - fault.time_us) / 1000, 1),
+            ms_from_line_to_kill=round((began // 1000 - acted_on.time_us) / 1000, 1),
         )
 
     def cancel(self, by: str) -> None:

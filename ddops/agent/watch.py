@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import re
@@ -13,9 +14,9 @@ from typing import Any
 
 from . import systemd
 from .fault import Fault
-from .faults import Detector, Scope
+from .faults import Detector, Incident, Level, Scope
 from .faults.model import ROLLBACK, TRIAL
-from .journal import Journal
+from .journal import Journal, JournalError
 from .systemd import Unit
 
 _DECODE = re.compile(r"\bDecode batch[.,\s]")
@@ -40,6 +41,7 @@ class EngineWatch:
         self.lines = 0
         # what would roll back a trial is a fault of the engine, whatever is then done about it
         self._detector = Detector(TRIAL, Scope(frozenset({unit.name}), unit.invocation))
+        self._incident: Incident | None = None
         self._journal = Journal([f"_SYSTEMD_INVOCATION_ID={unit.invocation}"])
         self._pidfd = self._open_process(unit.main_pid)
 
@@ -78,8 +80,24 @@ class EngineWatch:
             self._keep(entry.message)
             for change in self._detector.feed(entry):
                 if change.incident.action == ROLLBACK:
+                    self._incident = change.incident
                     return Fault.of(change.incident)
         return None
+
+    def cause_of(self, fault: Fault) -> Fault:
+        """Returns a fault under the name of its first cause, if the engine's last lines tell one.
+
+        For a fault that was acted on already: this waits for lines that journald may still hold.
+        """
+        incident = self._incident
+        deadline = time.monotonic() + _LAST_WORDS_S
+        with contextlib.suppress(JournalError):  # what is known stands
+            while incident and incident.rule.level < Level.CAUSE and time.monotonic() < deadline:
+                for entry in islice(self._journal.entries(), _AT_ONCE):
+                    self._keep(entry.message)
+                    self._detector.feed(entry)
+                select.select([self._journal.fd], [], [], 0.02)
+        return Fault.of(incident) if incident else fault
 
     def _keep(self, line: str) -> None:
         self.lines += 1

@@ -75,6 +75,10 @@ def test_output_that_cannot_be_written_is_an_error_and_one_that_nobody_reads_is_
         "confirm",
         "version",
         "lab",
+        "faults",
+        "watch",
+        "pause",
+        "resume",
     ],
 )
 def test_every_verb_explains_itself_in_80_columns(verb: str, tmp_path: Path) -> None:

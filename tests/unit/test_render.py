@@ -35,7 +35,7 @@ def rendered(budget: int = 8, number: int = 3, site: Site = SITE, drill: str | N
 def test_the_unit_is_as_it_was_agreed() -> None:
     unit = rendered().files["lab-0003.service"].decode()
     lines = unit.splitlines()
-    for line in ("Restart=no", "KillMode=mixed", "LimitCORE=0", "LogRateLimitIntervalSec=0", "Slice=lab.slice",
+    for line in ("Restart=no", "KillMode=mixed", "LimitCORE=0", "LogRateLimitBurst=100000000", "Slice=lab.slice",
                  "SyslogIdentifier=lab", "Type=exec", "TimeoutStartSec=infinity"):  # fmt: skip
         assert line in lines
     command = next(line for line in lines if line.startswith("ExecStart="))

@@ -125,7 +125,8 @@ class Detector:
                 continue
             line = normal.normal(_short(said, shape), self._writer(entry), entry.about)
             if self._is_ours(line):
-                self._follow(entry, line)
+                if shape.follows:
+                    self._follow(line)
                 yield from self._match(entry, line, shape)
 
     def _whole(self, entry: Entry) -> Iterator[str]:
@@ -161,7 +162,7 @@ class Detector:
             return normal.may_serve_a_model(line.unit)
         return True
 
-    def _follow(self, entry: Entry, line: Line) -> None:
+    def _follow(self, line: Line) -> None:
         """Keeps up with starts and stops: what follows a stop that was asked for is no fault."""
         if line.writer in ("", ENGINE, SYSTEMD):
             if _STOPS.search(line.text):

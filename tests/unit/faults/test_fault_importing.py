@@ -80,7 +80,8 @@ def test_streams_forget_a_line_that_is_complete() -> None:
 
 def test_plain_lines_of_containers() -> None:
     cri = b"2026-04-02T11:20:31.1Z stderr "
-    assert rules(cri + b"P CUDA error: an illegal mem", cri + b"F ory access was encountered", plain=True)
+    cut = rules(cri + b"P CUDA error: an illegal mem", cri + b"F ory access was encountered", plain=True)
+    assert cut == ["illegal-memory-access"]
     assert rules(b'{"log":"' + IMA.encode() + b'\\n","stream":"stderr"}', plain=True)
     assert rules(cri + b"P " + IMA.encode(), plain=True), "the last line may be without its end"
 
