@@ -177,15 +177,11 @@ def command(profile: Profile, site: Site, service: str, options: Options, number
 def environment(profile: Profile, site: Site, service: str, options: Options, name: str) -> dict[str, str]:
     """Returns the variables of the engine of the release ``name``; the site's secrets are not among them."""
     own = profile.launch.environment
-    cpu = profile.hardware.arch == "cpu"
     tile = profile.overlay.verify_tile
-    settings = {
-        "release": name,
-        "platform": profile.overlay.platform,
-        "drill": options.drill,
-        "arch": None if cpu else profile.hardware.arch,
-        "verify_tile": None if cpu or tile is None else [tile.queries, tile.keys, tile.warps],
-    }
+    settings: dict[str, Any] = {"release": name, "platform": profile.overlay.platform, "drill": options.drill}
+    if profile.hardware.arch != "cpu":
+        settings["arch"] = profile.hardware.arch
+        settings["verify_tile"] = [tile.queries, tile.keys, tile.warps] if tile else None
     number = name.rpartition("-")[2]
     return {
         **own,
