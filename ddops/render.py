@@ -17,6 +17,7 @@ from typing import Any
 import jinja2
 
 from . import __version__, overlay, quoting, resources
+from .errors import UsageError
 from .limits import Limits
 from .profile import Drafting, Profile
 from .site import Site
@@ -75,10 +76,15 @@ def requester() -> str:
 
 
 def release(profile: Profile, site: Site, service: str, options: Options, number: int) -> Rendered:
-    """Renders one release. The fingerprint leaves out what differs between two releases of the same settings."""
-    neutral = _files(profile, site, service, options, 0)
-    fingerprint = _fingerprint(neutral, site)
-    files = _files(profile, site, service, options, number)
+    """Renders one release. The fingerprint leaves out what differs between two releases of the same settings.
+
+    Raises UsageError for a value of the profile or the site that no unit and no environment can hold.
+    """
+    try:
+        fingerprint = _fingerprint(_files(profile, site, service, options, 0), site)
+        files = _files(profile, site, service, options, number)
+    except ValueError as error:
+        raise UsageError("a value of the profile or the site file cannot be rendered", str(error)) from None
     manifest = {
         **spec(profile, site, service),
         "release": number,

@@ -10,10 +10,12 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from ddops import deploy, overlay, profile, render, resources
+from ddops.errors import UsageError
 from ddops.profile import Profile
 from ddops.render import Options
 from ddops.settings import Asked
@@ -125,6 +127,22 @@ def test_the_rendered_texts_are_as_they_were(name: str) -> None:
         path.parent.mkdir(exist_ok=True)
         path.write_text(found)
     assert path.read_text() == found
+
+
+@pytest.mark.parametrize(
+    ("launch", "secrets", "says"),
+    [
+        ({"environment": {"A": "a\x1bb"}}, [], "the value of A holds a control character"),
+        ({"environment": {"A-B": "c"}}, [], "'A-B' cannot be the name of an environment variable"),
+        ({"arguments": {"tp-size": 8, "x": "a\0b"}}, [], "an argument cannot hold a NUL byte"),
+        ({}, ["/a\nb"], "cannot be a path in a unit"),
+    ],
+)
+def test_what_cannot_be_rendered_is_a_mistake_in_a_file(launch: dict[str, Any], secrets: list[str], says: str) -> None:
+    lab = profile.load("lab")
+    wrong = lab.model_copy(update={"launch": lab.launch.model_copy(update=launch)})
+    with pytest.raises(UsageError, match=says):
+        render.release(wrong, SITE.model_copy(update={"secrets": secrets}), "lab", options(wrong), 1)
 
 
 def test_the_overlay_is_the_same_on_both_platforms() -> None:
