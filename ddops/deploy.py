@@ -71,6 +71,7 @@ class Plan:
             "limits": self.options.limits.as_json(),
             "evidence": [entry.as_json() for entry in self.known],
             "overlay": overlay.sha256(),
+            "stack": self.facts["stack"],
             "exposure": self.facts["exposure"],
             "drill": self.options.drill,
             "live": self.facts["live"],

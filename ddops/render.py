@@ -18,6 +18,7 @@ from typing import Any
 import jinja2
 
 from . import __version__, overlay, quoting, resources
+from .errors import UsageError
 from .limits import Limits
 from .profile import Drafting, Profile
 from .site import Site
@@ -76,10 +77,15 @@ def requester() -> str:
 
 
 def release(profile: Profile, site: Site, service: str, options: Options, number: int) -> Rendered:
-    """Renders one release. The fingerprint leaves out what differs between two releases of the same settings."""
-    neutral = _files(profile, site, service, options, 0)
-    fingerprint = _fingerprint(neutral, site)
-    files = _files(profile, site, service, options, number)
+    """Renders one release. The fingerprint leaves out what differs between two releases of the same settings.
+
+    Raises UsageError for a value of the profile or the site that no unit and no environment can hold.
+    """
+    try:
+        fingerprint = _fingerprint(_files(profile, site, service, options, 0), site)
+        files = _files(profile, site, service, options, number)
+    except ValueError as error:
+        raise UsageError("a value of the profile or the site file cannot be rendered", str(error)) from None
     manifest = {
         **spec(profile, site, service),
         "release": number,
@@ -179,15 +185,11 @@ def command(profile: Profile, site: Site, service: str, options: Options, number
 def environment(profile: Profile, site: Site, service: str, options: Options, name: str) -> dict[str, str]:
     """Returns the variables of the engine of the release ``name``; the site's secrets are not among them."""
     own = profile.launch.environment
-    cpu = profile.hardware.arch == "cpu"
     tile = profile.overlay.verify_tile
-    settings = {
-        "release": name,
-        "platform": profile.overlay.platform,
-        "drill": options.drill,
-        "arch": None if cpu else profile.hardware.arch,
-        "verify_tile": None if cpu or tile is None else [tile.queries, tile.keys, tile.warps],
-    }
+    settings: dict[str, Any] = {"release": name, "platform": profile.overlay.platform, "drill": options.drill}
+    if profile.hardware.arch != "cpu":
+        settings["arch"] = profile.hardware.arch
+        settings["verify_tile"] = [tile.queries, tile.keys, tile.warps] if tile else None
     number = name.rpartition("-")[2]
     return {
         **own,

@@ -14,7 +14,7 @@ from .gates.smoke import ask
 from .journal import Journal, JournalError
 from .layout import Layout
 
-_FIRST_ENTRIES = 20_000
+_FIRST_ENTRIES = 3000
 
 
 def status(of: Layout, timeout: float = 30.0) -> dict[str, Any]:

@@ -38,6 +38,12 @@ def show(made: Plan, say: Callable[[str], None]) -> None:
         row("evidence", f"{entry.outcome} on {where}: {entry.text}", "" if entry.outcome == "good" else "yellow")
     if not made.known:
         row("evidence", "none for this budget and graphs")
+    if problem := plan["stack"].get("problem"):
+        row("stack", f"not as it must be: {problem}", "yellow")
+    elif plan["stack"].get("sglang") != made.profile.sglang:
+        row("stack", f"SGLang {plan['stack'].get('sglang')}, the profile is for {made.profile.sglang}", "yellow")
+    else:
+        row("stack", f"SGLang {made.profile.sglang}, the environment and the model are there")
     row("overlay", f"sha256 {plan['overlay'][:12]}")
     row("exposure", f"{plan['exposure'] or 'not known'} (systemd-analyze security: 0 sandboxed, 10 not at all)")
     if made.differences is not None:

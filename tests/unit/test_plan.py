@@ -30,6 +30,7 @@ class StandIn:
     """Answers as the agent of a host on which release 4, budget 8, is live and known-good."""
 
     service: str = "kimi"
+    sglang: str = "0.5.16"
     asked: list[str] = field(default_factory=list)
     about: dict[str, Any] = field(default_factory=dict)
     evidence: list[dict[str, Any]] = field(default_factory=list)
@@ -51,7 +52,7 @@ class StandIn:
             "measured_load": 600.0,
             "measured_steps": steps | {"acceptance": 10.0},
             "records": False,
-            "stack": {},
+            "stack": {"sglang": self.sglang, "environment": "e", "model": "m"},
             "evidence": self.evidence,
             "exposure": "8.4 EXPOSED",
         }
@@ -81,6 +82,7 @@ def test_the_main_use_is_a_warning_with_the_evidence_and_every_figure() -> None:
         "            verify tile 16 x 64: 88 of 227 KiB of shared memory (sm_103)",
         "  evidence  bad on another algorithm, sglang, overlay: DDTREE, field: CUDA error: an illegal memory access "
         "was encountered (topk 6, max running 64)",
+        "  stack     SGLang 0.5.16, the environment and the model are there",
         f"  overlay   sha256 {overlay.sha256()[:12]}",
         "  changes   against the live release:",
         "      ---speculative-num-draft-tokens 9",
@@ -90,6 +92,11 @@ def test_the_main_use_is_a_warning_with_the_evidence_and_every_figure() -> None:
     ):
         assert line in said.splitlines(), said
     assert "8.4 EXPOSED" in said
+
+
+def test_another_sglang_on_the_host_is_said() -> None:
+    said = text(planned_for(StandIn(sglang="0.5.12"), asked=Asked(budget=8)))
+    assert "  stack     SGLang 0.5.12, the profile is for 0.5.16" in said.splitlines()
 
 
 def test_a_lowered_max_running_is_said() -> None:
