@@ -44,9 +44,9 @@ def measure(host: ServiceHost, repeats: int) -> list[Figure]:
 
 
 def deploy(host: ServiceHost, budget: int) -> tuple[float, Ran]:
-    """Deploys with no soak; returns the seconds of the whole command, and what it said."""
+    """Deploys with hardly any soak; returns the seconds of the whole command, and what it said."""
     began = time.monotonic()
-    ran = host.ddops("deploy", host.profile, "--budget", str(budget), "--soak", "0s")
+    ran = host.ddops("deploy", host.profile, "--budget", str(budget), "--soak", "0.1s")
     return time.monotonic() - began, ran
 
 

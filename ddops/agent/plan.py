@@ -35,11 +35,21 @@ def facts(of: Layout, about: dict[str, Any]) -> dict[str, Any]:
         "live_runs": live is not None and systemd.show(live.unit).active == "active",
         "measured_load": service.measured_load(of),
         "measured_steps": measured_steps(of),
-        "records": known_good is not None and baseline.stored(of, known_good, about["gates"]) is None,
+        "records": _records(of, known_good, about["gates"]),
         "stack": below,
         "evidence": evidence.of(of, evidence.combination(about["combination"], below)),
         "exposure": exposure(about["unit"]),
     }
+
+
+def _records(of: Layout, known_good: releases.Release | None, gates: dict[str, Any]) -> bool:
+    """Says whether the deploy will have to ask known-good for its answers; it will say what is wrong with them."""
+    if known_good is None:
+        return False
+    try:
+        return baseline.stored(of, known_good, gates) is None
+    except (OSError, ValueError):
+        return True
 
 
 def measured_steps(of: Layout) -> dict[str, float]:

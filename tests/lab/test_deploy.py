@@ -277,6 +277,6 @@ def test_an_interrupt_ends_the_client_at_once_and_the_host_goes_on(served: Servi
 
     code, document = served.finish(client, seconds=5)
     assert code == 130
-    assert "goes on there" in document["error"]["why"]
+    assert "goes on at stub" in document["error"]["why"]
     outcome = wait_for(lambda: served.outcome(DEPLOY), 30, "the host has stored the outcome")
     assert outcome["outcome"] == "promoted"
