@@ -28,7 +28,7 @@ def run(
         "spec": render.spec(profile, site, agent.service),
     }
     agent.ask("inspect", **asked)
-    agent.ask("install", unit=render.supervisor_unit())
+    agent.ask("install", unit=render.supervisor_unit(), notify=site.notify.model_dump())
     filed = following.file(agent, "file", request={"kind": "adopt", **asked, "by": render.requester()})
     report({"event": "filed", "operation": filed["operation"]})
     outcome, _ = following.follow(agent, connect, filed["operation"], report, patience)

@@ -47,6 +47,7 @@ class Plan:
     request: Request
     facts: dict[str, Any]
     differences: list[Difference] | None
+    notify: dict[str, Any]
 
     @property
     def unchanged(self) -> bool:
@@ -152,6 +153,7 @@ def plan(
         request=request,
         facts=facts,
         differences=_differences(agent, profile, site, options) if compare else None,
+        notify=site.notify.model_dump(),
     )
 
 
@@ -179,7 +181,7 @@ def run(
     """Stages the release, files the request and watches until the host has stored the outcome."""
     report({"event": "staging", "release": made.rendered.number})
     try:
-        agent.ask("install", unit=render.supervisor_unit())
+        agent.ask("install", unit=render.supervisor_unit(), notify=made.notify)
         agent.ask(
             "stage",
             payload=made.rendered.archive(),

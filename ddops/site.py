@@ -42,12 +42,20 @@ class EngineEntry(Strict):
     python: str
 
 
+class Notify(Strict):
+    """Who is told of incidents and of trials that failed, by the host itself."""
+
+    command: list[str] | None = None
+    webhook_url_file: str | None = Field(default=None, pattern=r"^/")
+
+
 class Site(Strict):
     hosts: dict[str, HostEntry] = Field(min_length=1)
     engine: EngineEntry
     model: str
     drafter: str | None = None
     secrets: list[str] = Field(default_factory=list)
+    notify: Notify = Field(default_factory=Notify)
     profiles: dict[str, dict[str, Any]] = Field(default_factory=dict)
 
     @field_validator("secrets")

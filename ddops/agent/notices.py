@@ -34,6 +34,14 @@ class Undelivered(Exception):
     """A receiver did not take a notice; says why, never where to: a webhook's address is a secret."""
 
 
+def send_to(layout: Layout, notify: dict[str, Any]) -> None:
+    """Keeps where notices go: ``command`` and ``webhook_url_file``, either may be None."""
+    with contextlib.suppress(ValueError):
+        if durable.read_json(layout.notify) == notify:
+            return
+    durable.write_json(layout.notify, notify)
+
+
 def leave(layout: Layout, text: str, **facts: Any) -> None:
     """Leaves a notice and starts its delivery; a full disk must not keep anybody from acting."""
     notice = {"text": f"{layout.name} on {platform.node()}: {text}", "service": layout.name, "host": platform.node()}

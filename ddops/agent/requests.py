@@ -10,7 +10,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from . import durable, lock, releases, steplog, systemd, wake
+from . import durable, lock, notices, releases, steplog, systemd, wake
 from .errors import AgentError, Locked, Refused
 from .layout import BOOT_WANTS, UNITS, Layout
 
@@ -32,8 +32,10 @@ def file(layout: Layout, request: dict[str, Any]) -> int:
     return operation
 
 
-def install_supervisor(layout: Layout, unit_text: str, agent: bytes) -> None:
+def install_supervisor(layout: Layout, unit_text: str, agent: bytes, notify: dict[str, Any]) -> None:
     """Installs, enables and starts the service's supervisor with this agent; nothing where all is so already.
+
+    ``notify`` is the site's: where notices go.
 
     Raises Locked while an operation is under way: the agent is never replaced in the middle of one.
     """
@@ -45,6 +47,7 @@ def install_supervisor(layout: Layout, unit_text: str, agent: bytes) -> None:
         changed = not layout.agent.exists() or layout.agent.read_bytes() != agent
         if changed:
             durable.write(layout.agent, agent)
+        notices.send_to(layout, notify)
         if systemd.install(SUPERVISOR_UNIT, unit_text.encode()):
             changed = True
             systemd.daemon_reload()

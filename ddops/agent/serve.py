@@ -35,7 +35,7 @@ def _stage(args: dict[str, Any], payload: bytes) -> Iterator[dict[str, Any]]:
 
 def _install(args: dict[str, Any], _: bytes) -> Iterator[dict[str, Any]]:
     packed = Path(sys.argv[0]) / "agent.pyz"  # this agent, beside its unpacked files
-    requests.install_supervisor(_layout(args), args["unit"], packed.read_bytes())
+    requests.install_supervisor(_layout(args), args["unit"], packed.read_bytes(), args["notify"])
     yield _result({})
 
 

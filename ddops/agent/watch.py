@@ -14,9 +14,9 @@ from typing import Any
 
 from . import systemd
 from .fault import Fault
-from .faults import Detector, Incident, Level, Scope
+from .faults import Change, Detector, Incident, Level, Scope
 from .faults.model import ROLLBACK, TRIAL
-from .journal import Journal, JournalError
+from .journal import Entry, Journal, JournalError
 from .systemd import Unit
 
 _DECODE = re.compile(r"\bDecode batch[.,\s]")
@@ -28,6 +28,8 @@ _LAST_WORDS_S = 0.3  # journald may still hold the last lines of a process that 
 
 class EngineWatch:
     """Reads every line of one invocation, from its first, and keeps what the gates ask for.
+
+    The kernel's lines are read too, from then on: an Xid, an out-of-memory kill.
 
     ``poll`` belongs to one thread; the attributes may be read from others.
     """
@@ -42,7 +44,7 @@ class EngineWatch:
         # what would roll back a trial is a fault of the engine, whatever is then done about it
         self._detector = Detector(TRIAL, Scope(frozenset({unit.name}), unit.invocation))
         self._incident: Incident | None = None
-        self._journal = Journal([f"_SYSTEMD_INVOCATION_ID={unit.invocation}"])
+        self._journal = Journal([f"_SYSTEMD_INVOCATION_ID={unit.invocation}", "+", "_TRANSPORT=kernel"])
         self._pidfd = self._open_process(unit.main_pid)
 
     @staticmethod
@@ -77,8 +79,7 @@ class EngineWatch:
 
     def _read(self) -> Fault | None:
         for entry in islice(self._journal.entries(), _AT_ONCE):
-            self._keep(entry.message)
-            for change in self._detector.feed(entry):
+            for change in self._take(entry):
                 if change.incident.action == ROLLBACK:
                     self._incident = change.incident
                     return Fault.of(change.incident)
@@ -94,10 +95,15 @@ class EngineWatch:
         with contextlib.suppress(JournalError):  # what is known stands
             while incident and incident.rule.level < Level.CAUSE and time.monotonic() < deadline:
                 for entry in islice(self._journal.entries(), _AT_ONCE):
-                    self._keep(entry.message)
-                    self._detector.feed(entry)
+                    self._take(entry)
                 select.select([self._journal.fd], [], [], 0.02)
         return Fault.of(incident) if incident else fault
+
+    def _take(self, entry: Entry) -> list[Change]:
+        if entry.transport == "kernel":  # before the engine's first line it speaks of the time before
+            return self._detector.feed(entry) if self.lines else []
+        self._keep(entry.message)
+        return self._detector.feed(entry)
 
     def _keep(self, line: str) -> None:
         self.lines += 1

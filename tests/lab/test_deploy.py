@@ -164,6 +164,19 @@ def test_a_silent_load_is_rolled_back(served: ServiceHost, tmp_path: Path) -> No
     assert served.ask() == "Paris"
 
 
+def test_an_old_release_that_has_to_be_killed_is_no_fault_of_the_new_one(served: ServiceHost, tmp_path: Path) -> None:
+    served.profile = own_profile(tmp_path, stop=1)
+    served.script(w13={"stubborn": True})
+    assert served.deploy(12).code == 0
+    ran = served.deploy(13)
+
+    assert (ran.code, ran.document["faults"]) == (0, [])
+    ended = [str(e["MESSAGE"]) for e in served.journal("lab-0002.service") if "exited" in str(e["MESSAGE"])]
+    assert ended == ["lab-0002.service: Main process exited, code=killed, status=9/KILL"]
+    assert (served.file(f"{STATE}/incidents.jsonl") or "") == ""
+    served.assert_whole(3)
+
+
 def test_a_redeploy_of_the_live_release_restarts_nothing_unless_it_is_forced(served: ServiceHost) -> None:
     pid = served.main_pid("lab-0001.service")
     ran = served.deploy(8)

@@ -20,6 +20,22 @@ pytestmark = pytest.mark.lab
 SUPERVISOR = "ddops-supervisor@lab.service"
 
 
+# answers 503 once, then keeps what it is sent
+HOOK = """
+import http.server
+class Hook(http.server.BaseHTTPRequestHandler):
+    asked = 0
+    def do_POST(self):
+        Hook.asked += 1
+        body = self.rfile.read(int(self.headers["Content-Length"]))
+        if Hook.asked > 1:
+            open("/run/hooked", "wb").write(body)
+        self.send_response(200 if Hook.asked > 1 else 503)
+        self.end_headers()
+http.server.HTTPServer(("127.0.0.1", 9911), Hook).serve_forever()
+"""
+
+
 def incidents(served: ServiceHost) -> list[dict[str, Any]]:
     return [json.loads(line) for line in (served.file(f"{STATE}/incidents.jsonl") or "").splitlines()]
 
@@ -49,11 +65,18 @@ def deploy_with(served: ServiceHost, folder: Path, budget: int, answer: float = 
 
 
 @pytest.fixture
-def watched(served: ServiceHost) -> ServiceHost:
-    """The served host, with a command that is told of incidents."""
-    command = ["sh", "-c", "cat >> /run/told; echo >> /run/told"]
-    served.write(f"{STATE}/notify.json", json.dumps({"command": command}))
-    return served
+def watched(adopted: ServiceHost) -> ServiceHost:
+    """A host with release 1 as known-good, whose site has a command that is told of incidents."""
+    tell(adopted, command=["sh", "-c", "cat >> /run/told; echo >> /run/told"])
+    ran = adopted.deploy(8)
+    assert ran.code == 0, ran
+    return adopted
+
+
+def tell(host: ServiceHost, **ways: Any) -> None:
+    """Sets the site's notify."""
+    site = Path(host.environment["DDOPS_SITE"])
+    site.write_text(yaml.safe_dump({**yaml.safe_load(site.read_text()), "notify": ways}))
 
 
 def test_a_fault_restarts_once_and_its_repeat_only_pages(watched: ServiceHost) -> None:
@@ -144,6 +167,33 @@ def test_the_cap_ends_automatic_action(watched: ServiceHost, tmp_path: Path) -> 
     assert (last["action"], last["because"]) == ("page", "1 automatic actions in a day, the cap is 1")
     assert watched.active("lab-0002.service") == "failed"
     assert watched.starts("lab-0002.service") == 2
+
+
+def test_the_policy_page_does_nothing_but_tell(watched: ServiceHost, tmp_path: Path) -> None:
+    deploy_with(watched, tmp_path, 12, on_fault="page")
+    order(watched, "fault")
+    assert wait_for(lambda: told(watched), 20, "somebody is told")[0]["action"] == "page"
+    assert watched.outcome(4) is None
+    assert watched.starts("lab-0002.service") == 1
+
+
+def test_a_failed_trial_is_told_by_a_webhook_that_fails_at_first(watched: ServiceHost) -> None:
+    """Its address is in no record, no journal and no status."""
+    watched.write("/run/hook.py", HOOK)
+    watched.on("systemd-run", "--unit=hook", "python3", "/run/hook.py")
+    watched.write("/etc/hook-address", "http://127.0.0.1:9911/s3cr3t\n")
+    tell(watched, command=["/no/such/command"], webhook_url_file="/etc/hook-address")
+    watched.script(w13={"wrong": True})
+    assert watched.deploy(12).code == 3
+
+    notice = json.loads(wait_for(lambda: watched.file("/run/hooked"), 20, "the webhook took it"))
+    assert (notice["outcome"], notice["release"]["release"]) == ("rolled-back", 2)
+    assert notice["text"].startswith("lab on stub: deploy: rolled-back; gate smoke")
+    left = json.loads(watched.on("sh", "-c", f"cat {STATE}/notices/*.json"))
+    assert left["ways"] == {"command": "/no/such/command: FileNotFoundError", "webhook": "delivered"}
+    assert watched.on("sh", "-c", f"grep -rl s3cr3t {STATE} || true") == ""
+    assert "s3cr3t" not in watched.on("journalctl", "--no-pager", "-o", "cat", "-u", SUPERVISOR)
+    watched.assert_whole(1)
 
 
 def test_an_engine_that_was_stopped_by_hand_stays_stopped(watched: ServiceHost) -> None:
