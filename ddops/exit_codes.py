@@ -24,6 +24,7 @@ _DEPLOY = {
     "promoted": ExitCode.OK,
     "unchanged": ExitCode.OK,
     "adopted": ExitCode.OK,
+    "restarted": ExitCode.OK,
     "rolled-back": ExitCode.ROLLED_BACK,
     "rollback-failed": ExitCode.SERVICE_DOWN,
     "refused": ExitCode.REFUSED,

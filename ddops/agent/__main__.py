@@ -13,7 +13,7 @@ from .layout import Layout, layout_of
 from .serve import serve
 
 # the same meanings as the client's exit codes
-_EXITS = {"rolled-back": 0, "unchanged": 0, "refused": 5, "rollback-failed": 4, "promoted": 5}
+_EXITS = {"rolled-back": 0, "restarted": 0, "unchanged": 0, "refused": 5, "rollback-failed": 4, "promoted": 5}
 
 
 def main(arguments: list[str]) -> int:

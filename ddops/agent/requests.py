@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from . import durable, lock, notices, releases, steplog, systemd, wake
+from .brakes import SUPERVISOR
 from .errors import AgentError, Locked, Refused
 from .layout import BOOT_WANTS, UNITS, Layout
 
@@ -64,8 +65,8 @@ def install_supervisor(layout: Layout, unit_text: str, agent: bytes, notify: dic
 def rollback(layout: Layout, to: int | None, by: str) -> dict[str, Any]:
     """Asks for the way back; returns the operation that goes it.
 
-    A deploy that is under way is ended and goes back by itself. Where no supervisor can be had, a
-    process of its own carries it out.
+    A deploy that is under way is ended and goes back by itself; a way back that is under way already is
+    joined, unless a release is named. Where no supervisor can be had, a process of its own carries it out.
     """
     current = steplog.under_way(layout)
     if current and current["kind"] == "deploy":
@@ -84,10 +85,21 @@ def rollback(layout: Layout, to: int | None, by: str) -> dict[str, Any]:
             _operate_detached(layout)
         return {"operation": current["operation"], "ended": "trial"}
     alive = _supervisor_alive(layout)
-    operation = file(layout, {"kind": "rollback", "to": to, "by": by})
+    try:
+        asked: dict[str, Any] = {"operation": file(layout, {"kind": "rollback", "to": to, "by": by})}
+    except Locked:
+        current = steplog.under_way(layout)
+        if current is None or to is not None or not _goes_back(current):
+            raise
+        asked = {"operation": current["operation"], "joined": f"{current['kind']} by {current['by']}"}
     if not alive:
         _operate_detached(layout)
-    return {"operation": operation}
+    return asked
+
+
+def _goes_back(request: dict[str, Any]) -> bool:
+    """Says whether an operation is what a rollback with no release named asks for."""
+    return request["kind"] in ("restart", "rollback") and (request.get("to") is None or request["by"] == SUPERVISOR)
 
 
 def confirm(layout: Layout, by: str) -> dict[str, Any]:

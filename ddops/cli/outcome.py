@@ -8,7 +8,13 @@ from ..exit_codes import ExitCode, of_outcome
 from . import output
 from .output import paint, say
 
-_COLOURS = {"promoted": "green", "adopted": "green", "unchanged": "green", "rolled-back": "yellow"}
+_COLOURS = {
+    "promoted": "green",
+    "adopted": "green",
+    "unchanged": "green",
+    "restarted": "green",
+    "rolled-back": "yellow",
+}
 
 
 def tell(kind: str, outcome: dict[str, Any], *, as_json: bool) -> int:
@@ -52,7 +58,7 @@ def _sentence(kind: str, outcome: dict[str, Any]) -> str:
         answers = " and answers right" if kind == "rollback" else ""
         again = "; --force deploys it again" if kind == "deploy" else ""
         return f"{name} serves already{answers}; nothing was restarted{again}"
-    if kind == "rollback" and outcome["outcome"] == "rolled-back":
+    if kind == "rollback" and outcome["outcome"] in ("rolled-back", "restarted"):
         return f"{name} serves and answers right, after {seconds}"
     if kind == "rollback" and outcome["outcome"] == "promoted":
         return f"{name} was promoted before the rollback came; to go back from it: ddops rollback --to N"

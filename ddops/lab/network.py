@@ -1,5 +1,6 @@
 """The lab's bridge, and the route that keeps lab traffic off the real interface."""
 
+import re
 from pathlib import Path
 
 from ddops.lab.command import run
@@ -66,5 +67,6 @@ def drop(config: LabConfig) -> None:
 
 def links(config: LabConfig) -> list[str]:
     """Names of the lab's own links: bridge, ports, taps."""
-    names = (line.split(": ")[1].split("@")[0] for line in ip(config, "-o", "link").splitlines())
+    # a list that changes while it is read ends in a line of another kind
+    names = re.findall(r"^\d+: ([^:@]+)", ip(config, "-o", "link"), re.MULTILINE)
     return [name for name in names if name.startswith(config.tag)]

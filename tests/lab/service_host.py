@@ -180,6 +180,12 @@ class ServiceHost:
         text = self.file(f"{STATE}/operations/{operation:06d}.json")
         return json.loads(text) if text else None
 
+    def bring_down(self, unit: str) -> None:
+        """Kills the live engine while automatic action is paused: nothing brings it back by itself."""
+        assert self.ddops("pause").code == 0
+        self.on("systemctl", "kill", "-s", "KILL", unit)
+        wait_for(lambda: self.active(unit) == "failed", 10, f"{unit} is down")
+
     def assert_whole(self, release: int) -> None:
         """Asserts that this release alone serves, boots and is known-good, and that nothing of another is left."""
         unit = f"lab-{release:04d}.service"

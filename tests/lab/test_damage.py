@@ -56,8 +56,7 @@ def test_an_edited_unit_of_known_good_is_found_before_anything_stops(served: Ser
     assert "not what release 1 was promoted with" in ran.document["reason"]["what"]
     assert served.main_pid("lab-0001.service") == pid
 
-    served.on("systemctl", "kill", "-s", "KILL", "lab-0001.service")
-    wait_for(lambda: served.active("lab-0001.service") == "failed", 10, "known-good is down")
+    served.bring_down("lab-0001.service")
     assert served.ddops("rollback").code == 0, "a rollback puts the release's own text back"
     assert served.ask() == "Paris"
 

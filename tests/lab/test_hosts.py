@@ -34,7 +34,7 @@ def traces(config: LabConfig) -> dict[str, list[str]]:
     at the same time. Groups and processes come and go on any machine: only the lab's own count.
     """
     other = re.compile(rf"\b(?!{config.tag})dl[0-9a-f]{{6}}|unreachable (?!{re.escape(config.net)}\.)")
-    links = [line.split(": ")[1] for line in output("ip", "-o", "link")]
+    links = [line.split(": ")[1] for line in output("ip", "-o", "link") if ": " in line]
     routes = output("ip", "route", "show", "table", "all")
     commands = [
         path.read_bytes().replace(b"\0", b" ").decode(errors="replace")

@@ -60,8 +60,7 @@ def test_rollback_goes_further_back_only_when_told(served: ServiceHost) -> None:
 
 
 def test_rollback_starts_a_known_good_that_is_down(served: ServiceHost) -> None:
-    served.on("systemctl", "kill", "-s", "KILL", "lab-0001.service")
-    wait_for(lambda: served.active("lab-0001.service") == "failed", 10, "known-good is down")
+    served.bring_down("lab-0001.service")
     ran = served.ddops("rollback")
     assert ran.code == 0, ran.stderr
     assert served.ask() == "Paris"
@@ -69,8 +68,7 @@ def test_rollback_starts_a_known_good_that_is_down(served: ServiceHost) -> None:
 
 def test_rollback_exits_0_only_after_a_right_answer(served: ServiceHost) -> None:
     served.script(w9={"wrong": True})
-    served.on("systemctl", "kill", "-s", "KILL", "lab-0001.service")
-    wait_for(lambda: served.active("lab-0001.service") == "failed", 10, "known-good is down")
+    served.bring_down("lab-0001.service")
 
     ran = served.ddops("rollback")
     assert ran.code == 4
@@ -95,8 +93,7 @@ def test_a_damaged_release_is_refused_before_anything_stops(served: ServiceHost)
 
 
 def test_the_script_on_the_host_needs_no_client(served: ServiceHost) -> None:
-    served.on("systemctl", "kill", "-s", "KILL", "lab-0001.service")
-    wait_for(lambda: served.active("lab-0001.service") == "failed", 10, "known-good is down")
+    served.bring_down("lab-0001.service")
 
     done = served.lab.ssh(served.name, f"{STATE}/rollback", seconds=60)
     assert done.returncode == 0, done.stderr
@@ -106,8 +103,7 @@ def test_the_script_on_the_host_needs_no_client(served: ServiceHost) -> None:
 
 def test_the_script_works_while_the_supervisor_cannot(served: ServiceHost) -> None:
     served.on("systemctl", "mask", "--runtime", "--now", "ddops-supervisor@lab.service")
-    served.on("systemctl", "kill", "-s", "KILL", "lab-0001.service")
-    wait_for(lambda: served.active("lab-0001.service") == "failed", 10, "known-good is down")
+    served.bring_down("lab-0001.service")
 
     done = served.lab.ssh(served.name, f"{STATE}/rollback", seconds=60)
     assert done.returncode == 0, done.stderr

@@ -117,6 +117,20 @@ def test_an_exit_0_in_the_night_is_paged(watched: ServiceHost) -> None:
     assert watched.ddops("status").code == 9
 
 
+def test_a_rollback_joins_the_restart_that_is_under_way(watched: ServiceHost) -> None:
+    held = watched.at_step("STOP", 3, "return")
+    watched.on("systemctl", "kill", "-s", "KILL", "lab-0001.service")
+    assert held.wait(20) == 0
+    ran = watched.ddops("rollback", "--no-wait")
+    assert (ran.code, ran.document["operation"], ran.document["joined"]) == (10, 3, "restart by the supervisor")
+
+    watched.on("systemctl", "kill", "-s", "CONT", SUPERVISOR)
+    assert wait_for(lambda: watched.outcome(3), 30, "the restart has ended")["outcome"] == "restarted"
+    assert watched.outcome(4) is None
+    assert watched.starts("lab-0001.service") == 2
+    watched.assert_whole(1)
+
+
 @pytest.mark.parametrize(("script", "rule"), [({"wrong_after": 30}, "wrong-answer"), ({"mute_after": 30}, "no-decode")])
 def test_answers_that_are_wrong_or_do_not_come_are_found(
     watched: ServiceHost, tmp_path: Path, script: dict[str, Any], rule: str
