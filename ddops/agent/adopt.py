@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import hashlib
 import os
 import shutil
@@ -132,6 +131,8 @@ def _inspect(layout: Layout, request: dict[str, Any]) -> tuple[systemd.Unit, dic
 
 
 def _nearest(name: str) -> str:
+    import difflib
+
     listed = systemd.systemctl("list-units", "--type=service", "--all", "--plain", "--no-legend")
     near = difflib.get_close_matches(name, [line.split()[0] for line in listed.splitlines() if line.strip()], n=1)
     return f"did you mean {near[0]}?" if near else "systemctl list-units --type=service shows what runs"

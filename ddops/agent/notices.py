@@ -14,8 +14,6 @@ import platform
 import subprocess
 import sys
 import time
-import urllib.error
-import urllib.request
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -130,6 +128,9 @@ def _run(command: list[str], notice: dict[str, Any]) -> None:
 
 def _post(url_file: Path, notice: dict[str, Any]) -> None:
     """Posts the notice as JSON; ``text`` is what Slack and those who speak like it show."""
+    import urllib.error  # the supervisor sends nothing itself, and does without their 2 MB
+    import urllib.request
+
     try:
         url = url_file.read_text().strip()
         if not url.startswith(("http://", "https://")):

@@ -25,6 +25,8 @@ _WATCHDOG_S = 5.0
 
 def supervise(layout: Layout) -> None:
     """Runs until it is killed, at any moment; an operation that an earlier life left is taken up again."""
+    # engines are asked over loopback, in plain HTTP: http.client does without, and the supervisor with 4 MB less
+    sys.modules.setdefault("ssl", None)  # type: ignore[arg-type]
     durable.make_directory(layout.run, 0o711)
     guard = Guard(layout, _journal)
     with wake.listening(layout) as bell:
