@@ -79,7 +79,7 @@ def test_a_rollback_before_the_stop_starts_no_trial(served: ServiceHost) -> None
     pid = served.main_pid("lab-0001.service")
     held = served.at_step("STOP", DEPLOY, "preflight")
     client = served.start_deploy(12)
-    assert held.wait(20) == 0
+    assert held.wait(120) == 0
     rollback = served.start("rollback")
     wait_for(lambda: served.file("/run/ddops/lab/cancel"), 20, "the rollback is asked for")
     served.on("systemctl", "kill", "-s", "CONT", "ddops-supervisor@lab.service")
@@ -97,7 +97,7 @@ def test_a_reboot_in_the_soak_ends_on_known_good(served: ServiceHost) -> None:
     served.lab.reboot(served.name)
 
     wait_for(lambda: served.ask() == "Paris", 30, "known-good answers after the boot")
-    assert client.wait(60) == 3
+    assert client.wait(120) == 3
     assert served.pointer("live") == served.pointer("known-good") == 1
     assert served.active("lab-0002.service") == "inactive"
     assert served.ddops("status").code == 0

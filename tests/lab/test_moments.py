@@ -30,7 +30,7 @@ def test_a_supervisor_killed_after_the_fault_line_starts_known_good_once(
         client = served.start_deploy(12 + n)
         wait_for(lambda n=n: served.outcome(DEPLOY + n), 40, f"killed {delay} ms after the fault")
 
-        assert watcher.wait(10) == 0
+        assert watcher.wait(120) == 0
         assert served.finish(client)[0] == 3
         assert served.starts(f"lab-{2 + n:04d}.service") == 1, "the trial was started again"
         assert served.starts("lab-0001.service") == 2 + n, f"killed {delay} ms after the fault"
@@ -43,7 +43,7 @@ def test_client_and_supervisor_killed_at_every_step(served: ServiceHost, steps: 
     for n, step in enumerate(steps):
         watcher = served.at_step("KILL", DEPLOY + n, step)
         client = served.start_deploy(12 + n)
-        assert watcher.wait(40) == 0
+        assert watcher.wait(120) == 0
         client.kill()
 
         outcome = wait_for(lambda n=n: served.outcome(DEPLOY + n), 40, f"killed at {step}")
@@ -59,7 +59,7 @@ def test_a_power_cut_at_every_step(served: ServiceHost, steps: tuple[str, ...]) 
     for n, step in enumerate(steps):
         watcher = served.at_step("STOP", DEPLOY + n, step)
         client = served.start_deploy(12 + n)
-        assert watcher.wait(40) == 0
+        assert watcher.wait(120) == 0
         served.lab.crash(served.name)
         client.kill()
         served.lab.start(served.name)

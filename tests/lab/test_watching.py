@@ -120,7 +120,7 @@ def test_an_exit_0_in_the_night_is_paged(watched: ServiceHost) -> None:
 def test_a_rollback_joins_the_restart_that_is_under_way(watched: ServiceHost) -> None:
     held = watched.at_step("STOP", 3, "return")
     watched.on("systemctl", "kill", "-s", "KILL", "lab-0001.service")
-    assert held.wait(20) == 0
+    assert held.wait(120) == 0
     ran = watched.ddops("rollback", "--no-wait")
     assert (ran.code, ran.document["operation"], ran.document["joined"]) == (10, 3, "restart by the supervisor")
 
