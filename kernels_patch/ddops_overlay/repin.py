@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 
 from .cpu import plan as cpu
+from .ddtree import plan as ddtree
 from .drills import garbage, illegal_access
 from .hooks import source_sha256
 from .processes import DETOKENIZER, MAIN, SCHEDULER
@@ -14,6 +15,7 @@ def main() -> int:
     # SGLang's CPU modules cannot be imported before the stand-in is there
     cpu.activate()
     targets = [MAIN, SCHEDULER, DETOKENIZER, illegal_access.TARGET, garbage.TARGET, cpu.ATTENTION, *cpu.BASES]
+    targets += [cpu.DRAFTER_ATTENTION, cpu.DRAFTER_FORWARD, *ddtree.BASES]
     for target in sorted(targets):
         sys.stdout.write(f'    "{target}":\n        "{source_sha256(target)}",\n')
     return 0
