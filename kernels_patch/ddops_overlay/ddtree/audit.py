@@ -25,6 +25,7 @@ class Audit:
 
     @property
     def _graphs(self) -> Any:
+        """The target's graph runner; None where graphs are off, or for one pass of the test at start-up."""
         return self._worker.model_runner.decode_cuda_graph_runner if self._worker.graphs_are_on else None
 
     def _captured(self) -> Iterator[tuple[str, int]]:
@@ -106,7 +107,9 @@ class Audit:
             return
         worker, bs = self._worker, walk.lens.shape[0]
         require(bool(((walk.lens >= 1) & (walk.lens <= worker.block_size)).all()), "path-length", "not 1 to the block")
-        require(_within(walk.bonus, worker.model_runner.model_config.vocab_size), "path-token", "outside the vocabulary")
+        require(
+            _within(walk.bonus, worker.model_runner.model_config.vocab_size), "path-token", "outside the vocabulary"
+        )
         node = walk.path - worker.width * torch.arange(bs, device=walk.path.device)[:, None]
         require(_within(node, worker.width), "path-row", "a path leaves its request's rows")
         kept = torch.arange(walk.path.shape[1], device=node.device) < walk.lens[:, None]

@@ -4,7 +4,8 @@ A prompt is prefilled, then a tree on it is verified twice, the second time with
 
     siblings   the rows that do not descend from that node must stay as they were; its child must change
     root       the root's row must be what the prefill said at the same place
-    padded     the same in a batch that its graph pads, beside other requests
+    replay     the graph must say what the same pass says without it
+    padded     all of it again in a batch that its graph pads, beside other requests
 
 A graph without its mask, with a stale one or one of another width fails these, whatever the cause.
 """
@@ -23,7 +24,7 @@ from .rules import RuleBroken, require
 from .verify import DDTreeVerifyInput
 
 _PREFIX = 12
-# of the change that a changed ancestor makes, and of the spread of the logits: rounding, far below what a wrong mask does
+# rounding, far below what a wrong mask does: of the change that a changed ancestor makes, of the spread of the logits
 _LEAK = 0.125
 _ROOT = 0.05
 
@@ -87,15 +88,18 @@ def _compare(worker: Any, bs: int, rows: torch.Tensor) -> dict[str, float]:
     tree = worker.trees.of(bs)
     tree.tokens[:, 1] = (tree.tokens[:, 1] + vocabulary // 2) % vocabulary
     second = _verify(worker, bs, rows)
+    eager = _without_graphs(worker, bs, rows) if worker.graphs_are_on else second
 
     changed = (second - first).abs().amax(-1)
     below = visible(tree.parents, worker.block_size - 1)[:, :, 1]
     effect = changed.masked_fill(~below, torch.inf).amin()
     leak = changed.masked_fill(below, 0).amax()
     root = ((first[:, 0] - plain).abs().amax(-1) / (plain.amax(-1) - plain.amin(-1))).amax()
-    found = {"effect": float(effect), "leak": float(leak), "root": float(root)}
+    replay = (second - eager).abs().amax()
+    found = {"effect": float(effect), "leak": float(leak), "root": float(root), "replay": float(replay)}
     require(found["effect"] > 0, "ancestor-seen", f"a row did not see its ancestor ({bs} requests): {found}")
     require(found["leak"] <= _LEAK * found["effect"], "sibling-unseen", f"a row saw another branch: {found}")
+    require(found["replay"] <= _LEAK * found["effect"], "replay-is-eager", f"a graph says something else: {found}")
     require(found["root"] <= _ROOT, "root-row", f"the root's row is not what plain decoding says: {found}")
     return {name: round(value, 6) for name, value in found.items()}
 
@@ -154,9 +158,7 @@ def _verify(worker: Any, bs: int, rows: torch.Tensor) -> torch.Tensor:
         draft_token=tree.tokens.view(-1),
         positions=positions.view(-1),
         draft_token_num=worker.width,
-        custom_mask=None
-        if tree.parents.is_cuda
-        else visible(tree.parents, worker.block_size - 1).flatten(),
+        custom_mask=None if tree.parents.is_cuda else visible(tree.parents, worker.block_size - 1).flatten(),
         tree=tree,
     )
     forward_batch = ForwardBatch(
@@ -177,6 +179,15 @@ def _verify(worker: Any, bs: int, rows: torch.Tensor) -> torch.Tensor:
     out = runner.forward(forward_batch)
     worker.audit.after_verify(bs, prefix, bool(out.can_run_graph))
     return out.logits_output.next_token_logits.float().clone().view(bs, worker.width, -1)
+
+
+def _without_graphs(worker: Any, bs: int, rows: torch.Tensor) -> torch.Tensor:
+    runner = worker.model_runner
+    graphs, runner.decode_cuda_graph_runner = runner.decode_cuda_graph_runner, None
+    try:
+        return _verify(worker, bs, rows)
+    finally:
+        runner.decode_cuda_graph_runner = graphs
 
 
 def _mrope(runner: Any, positions: torch.Tensor) -> dict[str, torch.Tensor]:

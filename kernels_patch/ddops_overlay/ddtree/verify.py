@@ -62,9 +62,7 @@ def target_tokens(logits: torch.Tensor, sampling: Any, width: int, positions: to
     """
     if sampling is None:
         return logits.argmax(dim=-1)
-    apply_dflash_verify_logits_adjustments(
-        next_token_logits=logits, sampling_info=sampling, draft_token_num=width
-    )
+    apply_dflash_verify_logits_adjustments(next_token_logits=logits, sampling_info=sampling, draft_token_num=width)
     if sampling.is_all_greedy:
         return logits.argmax(dim=-1)
 
@@ -72,12 +70,16 @@ def target_tokens(logits: torch.Tensor, sampling: Any, width: int, positions: to
         return None if values is None else values.repeat_interleave(width, dim=0)
 
     probabilities = torch.softmax(logits.float() / each(sampling.temperatures), dim=-1)
-    return top_k_top_p_min_p_sampling_from_probs_torch(
-        probabilities,
-        each(sampling.top_ks),
-        each(sampling.top_ps),
-        each(sampling.min_ps),
-        sampling.need_min_p_sampling,
-        each(sampling.sampling_seed),
-        positions,
-    ).view(-1).long()
+    return (
+        top_k_top_p_min_p_sampling_from_probs_torch(
+            probabilities,
+            each(sampling.top_ks),
+            each(sampling.top_ps),
+            each(sampling.min_ps),
+            sampling.need_min_p_sampling,
+            each(sampling.sampling_seed),
+            positions,
+        )
+        .view(-1)
+        .long()
+    )

@@ -2,7 +2,8 @@
 
 After the real drafter's pass it plants trees of its own in the worker's buffers: at each depth the known next token
 stands at a random rank or nowhere, so paths of every length through every sibling are accepted. PLANTED_TEXTS names
-a JSON file, a list of token id lists: prompts with their continuations.
+a JSON file, a list of token id lists: prompts with their continuations. PLANTED_BATCHES, if set, are the batches that
+the overlay's test at start-up examines.
 """
 
 from __future__ import annotations
@@ -25,15 +26,18 @@ def load() -> None:
 
 
 def _plant(*_args: Any, **_kwargs: Any) -> None:
-    from ddops_overlay.ddtree import worker
+    from ddops_overlay.ddtree import selftest, worker
     from ddops_overlay.ddtree.ops.build_tree import build_tree
 
-    with open(os.environ["PLANTED_TEXTS"]) as file:
-        texts: list[list[int]] = json.load(file)
     drafter = worker.draft
+    texts: list[list[int]] = []
 
     def draft(self: Any, batch: Any, draft_input: Any) -> None:
         drafter(self, batch, draft_input)
+        if not texts:
+            # written while this server starts
+            with open(os.environ["PLANTED_TEXTS"]) as file:
+                texts.extend(json.load(file))
         bs, length, width = len(batch.reqs), self.block_size - 1, self.settings.topk
         logp, ids = torch.empty((bs, length, width)), torch.empty((bs, length, width), dtype=torch.int64)
         for b, (request, prefix) in enumerate(zip(batch.reqs, batch.seq_lens.tolist(), strict=True)):
@@ -44,6 +48,9 @@ def _plant(*_args: Any, **_kwargs: Any) -> None:
         build_tree(logp.to(device), ids.to(device), roots, *self.trees.of(bs), self.settings.spine)
 
     worker.draft = draft
+    if "PLANTED_BATCHES" in os.environ:
+        batches = [int(size) for size in os.environ["PLANTED_BATCHES"].split(",")]
+        selftest._sizes = lambda _worker: batches
 
 
 def _continuation(texts: list[list[int]], prompt: list[int]) -> list[int]:
@@ -52,7 +59,9 @@ def _continuation(texts: list[list[int]], prompt: list[int]) -> list[int]:
 
 def _proposals(known: list[int], prefix: int, length: int, width: int) -> tuple[Any, Any]:
     random = Random(prefix)  # noqa: S311 - a test must repeat itself
-    logp = torch.tensor([sorted((-random.random() * 4 - 0.01 for _ in range(width)), reverse=True) for _ in range(length)])
+    logp = torch.tensor(
+        [sorted((-random.random() * 4 - 0.01 for _ in range(width)), reverse=True) for _ in range(length)]
+    )
     ids = torch.tensor([random.sample(range(1000, 40000), width) for _ in range(length)])
     for depth, token in enumerate(known[:length]):
         rank = random.choice(_RANKS)
