@@ -29,10 +29,17 @@ def main() -> None:
     model, drafter, out, budgets, *arguments = sys.argv[1:]
     folder = Path(out)
     servers = Servers(folder, ["--model-path", model, *arguments])
+    try:
+        compare(servers, folder, model, drafter, [int(budget) for budget in budgets.split(",")])
+    finally:
+        servers.stop()
+
+
+def compare(servers: Servers, folder: Path, model: str, drafter: str, budgets: list[int]) -> None:
     texts = folder / "texts.json"
     names = ["plain"]
     servers.start("plain")
-    for budget in map(int, budgets.split(",")):
+    for budget in budgets:
         for graphs in (True, False):
             name = f"b{budget}{'' if graphs else '-eager'}"
             servers.start(
@@ -76,7 +83,6 @@ def main() -> None:
             same = sum(a == b for a, b in pairs)
             places = [first_difference(a, b) for a, b in pairs if a != b]
             say(f"{name}: graph replay and eager give the same tokens in {same} of {len(pairs)} answers; {places}")
-    servers.stop()
 
 
 if __name__ == "__main__":

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import signal
@@ -11,11 +12,12 @@ import time
 from pathlib import Path
 from typing import Any
 
-ARGUMENTS = (
-    "--host 127.0.0.1 --attention-backend triton --sampling-backend pytorch --grammar-backend none "
-    "--mem-fraction-static 0.8 --max-total-tokens 40000 --max-running-requests 16 --context-length 4096 "
-    "--random-seed 1 --cuda-graph-max-bs-prefill 512 --skip-server-warmup"
-).split()
+ARGUMENTS = [
+    *("--host", "127.0.0.1", "--attention-backend", "triton", "--sampling-backend", "pytorch"),
+    *("--grammar-backend", "none", "--mem-fraction-static", "0.8", "--max-total-tokens", "40000"),
+    *("--max-running-requests", "16", "--context-length", "4096", "--random-seed", "1"),
+    *("--cuda-graph-max-bs-prefill", "512", "--skip-server-warmup"),
+]
 # captured for 1, 2, 4 and 8 requests, so that batches of 3 and 5 are padded
 GRAPHS = ["--cuda-graph-bs-decode", "1", "2", "4", "8"]
 
@@ -79,5 +81,7 @@ class Servers:
             process = self._processes.pop(name, None)
             if process is None:
                 continue
-            os.killpg(process.pid, signal.SIGKILL)
+            # one that failed has left its group already
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
             process.wait()

@@ -130,10 +130,12 @@ def main() -> None:
         wave, wanted = wanted[:WAVE], wanted[WAVE:]
         for name, arguments, ddtree in wave:
             servers.start(name, *arguments, ddtree=ddtree, plugins=timed)
-        for name, *_ in wave:
-            if servers.wait(name, max(10.0, deadline - time.monotonic())):
-                measure(servers, name)
-        servers.stop()
+        try:
+            for name, *_ in wave:
+                if servers.wait(name, max(10.0, deadline - time.monotonic())):
+                    measure(servers, name)
+        finally:
+            servers.stop()
 
 
 def measure(servers: Servers, name: str) -> None:

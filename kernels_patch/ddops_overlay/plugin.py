@@ -21,6 +21,7 @@ def load() -> None:
     if settings.ddtree:
         ddtree.register(settings.ddtree)
         bases += ddtree.BASES
+        hooks += ddtree.hooks()
     register(processes.arm(settings, hooks, bases))
 
 

@@ -15,7 +15,7 @@ def main() -> int:
     # SGLang's CPU modules cannot be imported before the stand-in is there
     cpu.activate()
     targets = [MAIN, SCHEDULER, DETOKENIZER, illegal_access.TARGET, garbage.TARGET, cpu.ATTENTION, *cpu.BASES]
-    targets += [cpu.DRAFTER_ATTENTION, cpu.DRAFTER_FORWARD, *ddtree.BASES]
+    targets += [cpu.DRAFTER_ATTENTION, ddtree.DRAFTER_FORWARD, *ddtree.BASES]
     for target in sorted(targets):
         sys.stdout.write(f'    "{target}":\n        "{source_sha256(target)}",\n')
     return 0

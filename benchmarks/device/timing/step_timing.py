@@ -6,6 +6,7 @@ After every 200 replays of one worker and one batch size it prints {"step_timing
 
 from __future__ import annotations
 
+import itertools
 import json
 import statistics
 import time
@@ -51,7 +52,7 @@ def _report(key: tuple[str, int]) -> None:
     torch.cuda.synchronize()
     samples = _seen.pop(key)
     times = sorted(start.elapsed_time(end) * 1e3 for start, end, _ in samples)
-    steps = [(b[2] - a[2]) * 1e6 for a, b in zip(samples, samples[1:], strict=False)]
+    steps = [(b[2] - a[2]) * 1e6 for a, b in itertools.pairwise(samples)]
     content = {
         "worker": key[0],
         "bs": key[1],

@@ -15,7 +15,6 @@ ATTENTION = "sglang.srt.layers.attention.torch_native_backend.TorchNativeAttnBac
 
 # SGLang 0.5.16 knows only GPU back-ends for a DFlash drafter
 DRAFTER_ATTENTION = "sglang.srt.speculative.draft_worker_common._resolve_draft_attention_backend_fallback"
-DRAFTER_FORWARD = "sglang.srt.models.dflash.DFlashDraftModel.forward"
 
 
 def activate() -> str:
@@ -33,6 +32,6 @@ def hooks() -> list[Hook]:
 
 
 def drafter_hooks() -> list[Hook]:
-    from .drafter import attention_backend, forward
+    from .drafter import attention_backend
 
-    return [Hook(DRAFTER_ATTENTION, "around", attention_backend), Hook(DRAFTER_FORWARD, "around", forward)]
+    return [Hook(DRAFTER_ATTENTION, "around", attention_backend)]

@@ -5,6 +5,7 @@ arguments.py  refusals and derived arguments   worker.py     one step
 draft.py      the drafter's pass               sampler.py    its logits to a tree, inside the drafter's graph
 attention.py  the target's Triton back-end     verify.py     the target's pass
 buffers.py    what graphs hold by address      limits.py     where a request must end
+embeddings.py their type in eager passes       rules.py      a rule that was broken, by name
 audit.py      checks of every replay           selftest.py   proof at start-up
 """
 

@@ -1,11 +1,14 @@
 """What DDTREE touches of SGLang, in one place: read by the plug-in, imports nothing heavy.
 
-It hooks no function: it subclasses, registers and calls. So each of these is pinned by its source.
+It subclasses, registers and calls, and hooks one function. Each of these is pinned by its source.
 """
 
 from __future__ import annotations
 
+from ..hooks import Hook
 from ..settings import DDTree
+
+DRAFTER_FORWARD = "sglang.srt.models.dflash.DFlashDraftModel.forward"
 
 _SPECULATIVE = "sglang.srt.speculative"
 
@@ -39,3 +42,9 @@ def register(settings: DDTree) -> None:
     from . import algorithm
 
     algorithm.register(settings)
+
+
+def hooks() -> list[Hook]:
+    from .embeddings import forward
+
+    return [Hook(DRAFTER_FORWARD, "around", forward)]
