@@ -57,8 +57,8 @@ class Servers:
             command, stdout=log, stderr=log, env=environment, start_new_session=True
         )
 
-    def wait(self, name: str, seconds: float) -> bool:
-        """Whether the server got ready; says so, or the end of its log."""
+    def wait(self, name: str, seconds: float, quiet: bool = False) -> bool:
+        """Whether the server got ready; if not, prints the end of its log."""
         start, log = time.monotonic(), self._folder / f"{name}.log"
         while time.monotonic() - start < seconds:
             text = log.read_text(errors="replace")
@@ -67,6 +67,8 @@ class Servers:
             if self._processes[name].poll() is not None:
                 break
             time.sleep(0.3)
+        if quiet:
+            return False
         tail = [line for line in log.read_text(errors="replace").splitlines() if line and "ddops_overlay" not in line]
         print(name, "NOT READY\n", "\n".join(line[:200] for line in tail[-12:]), flush=True)  # noqa: T201
         return False

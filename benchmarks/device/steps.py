@@ -16,6 +16,7 @@ import time
 from pathlib import Path
 from typing import Any
 
+import weights
 from ask import together
 from servers import Servers
 
@@ -35,14 +36,14 @@ _LLAMA: dict[str, Any] = {
     "vocab_size": 128256,
     "rope_theta": 500000.0,
 }
-# DeepSeek-V2-Lite's shape with a third of its layers: MLA, 64 experts of which 6 work
+# DeepSeek-V2-Lite's shape with 5 of its 27 layers: MLA, 64 experts of which 6 work
 _DEEPSEEK: dict[str, Any] = {
     "architectures": ["DeepseekV2ForCausalLM"],
     "model_type": "deepseek_v2",
     "hidden_size": 2048,
     "intermediate_size": 10944,
     "moe_intermediate_size": 1408,
-    "num_hidden_layers": 9,
+    "num_hidden_layers": 5,
     "num_attention_heads": 16,
     "num_key_value_heads": 16,
     "n_routed_experts": 64,
@@ -88,6 +89,8 @@ def write_models(folder: Path, shape: str, tokenizer: Path) -> tuple[Path, dict[
     for file in tokenizer.glob("tokenizer*"):
         shutil.copy(file, home)
     (home / "config.json").write_text(json.dumps(target))
+    if shape != "llama-8b" and not (home / "model.safetensors").exists():
+        weights.write(home, target)
     layers = target["num_hidden_layers"]
     drafters = {}
     for block in (BLOCK, *WIDTHS):
@@ -117,7 +120,8 @@ def main() -> None:
     shape, out, tokenizer, seconds, *names = sys.argv[1:]
     folder, deadline = Path(out), time.monotonic() + float(seconds)
     model, drafters = write_models(folder / "models", shape, Path(tokenizer))
-    servers = Servers(folder, ["--model-path", str(model), "--load-format", "dummy"])
+    dummy = ["--load-format", "dummy"] if shape == "llama-8b" else ["--speculative-draft-load-format", "dummy"]
+    servers = Servers(folder, ["--model-path", str(model), *dummy])
     timed = "ddops-overlay,step-timing"
     wanted: list[tuple[str, list[str], dict[str, Any] | None]] = [("plain", [], None)]
     for width in WIDTHS:
