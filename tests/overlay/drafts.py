@@ -39,7 +39,8 @@ def best_sum(logp: Any, budget: int, spine: bool) -> float:
     best others make a tree; their sum is what matters, not which of equals are taken.
     """
     length, width = logp.shape
-    forced, free = [], []
+    forced: list[float] = []
+    free: list[float] = []
     for depth in range(1, length + 1):
         for ranks in itertools.product(range(width), repeat=depth):
             # a prefix that needs more than `budget` better ones can never be chosen

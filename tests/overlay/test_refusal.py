@@ -24,7 +24,8 @@ print("went on")
     assert done.returncode == 78
     assert done.stdout == ""
     assert done.stderr.splitlines() == [
-        "ddops_overlay refuses to start: DDOPS_OVERLAY has unknown keys releese; known: drill, platform, release"
+        "ddops_overlay refuses to start: DDOPS_OVERLAY has unknown keys releese; "
+        "known: ddtree, drill, platform, release"
     ]
 
 

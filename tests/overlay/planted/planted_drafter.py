@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import json
 import os
+from importlib import import_module
 from random import Random
 from typing import Any
 
@@ -26,7 +27,8 @@ def load() -> None:
 
 
 def _plant(*_args: Any, **_kwargs: Any) -> None:
-    from ddops_overlay.ddtree import selftest, worker
+    selftest: Any = import_module("ddops_overlay.ddtree.selftest")
+    worker: Any = import_module("ddops_overlay.ddtree.worker")
     from ddops_overlay.ddtree.ops.build_tree import build_tree
 
     drafter = worker.draft
@@ -45,7 +47,8 @@ def _plant(*_args: Any, **_kwargs: Any) -> None:
             logp[b], ids[b] = _proposals(known[prefix + 1 :], prefix, length, width)
         device = batch.seq_lens.device
         roots = draft_input.bonus_tokens.to(torch.int64)
-        build_tree(logp.to(device), ids.to(device), roots, *self.trees.of(bs), self.settings.spine)
+        tokens, parents, depths = self.trees.of(bs)
+        build_tree(logp.to(device), ids.to(device), roots, tokens, parents, depths, self.settings.spine)
 
     worker.draft = draft
     if "PLANTED_BATCHES" in os.environ:

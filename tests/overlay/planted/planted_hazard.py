@@ -6,6 +6,7 @@ PLANTED_HAZARD names one. EXPECTED says by which rule the audit must name it, or
 from __future__ import annotations
 
 import os
+from importlib import import_module
 from typing import Any
 
 EXPECTED: dict[str, tuple[str, ...] | None] = {
@@ -49,20 +50,21 @@ def _plant(*_args: Any, **_kwargs: Any) -> None:
 
 
 def _no_mask() -> None:
-    from sglang.srt.speculative import dflash_utils
+    dflash_utils: Any = import_module("sglang.srt.speculative.dflash_utils")
 
     dflash_utils.resolve_dflash_verify_mask_policy = lambda backend: (type(backend).__name__, False)
 
 
 def _stale_mask() -> None:
-    from ddops_overlay.ddtree.attention import DDTreeTritonAttnBackend
+    DDTreeTritonAttnBackend: Any = import_module("ddops_overlay.ddtree.attention").DDTreeTritonAttnBackend
 
     DDTreeTritonAttnBackend.init_forward_metadata_in_graph = lambda _self, _forward_batch: None
 
 
 def _chain_mask() -> None:
     import torch
-    from ddops_overlay.ddtree import attention
+
+    attention: Any = import_module("ddops_overlay.ddtree.attention")
 
     write = attention.tree_mask
 
@@ -75,7 +77,7 @@ def _chain_mask() -> None:
 
 
 def _blind_root() -> None:
-    from ddops_overlay.ddtree import attention
+    attention: Any = import_module("ddops_overlay.ddtree.attention")
 
     write = attention.tree_mask
 
@@ -87,7 +89,7 @@ def _blind_root() -> None:
 
 
 def _narrow_backend() -> None:
-    from ddops_overlay.ddtree.attention import DDTreeTritonAttnBackend
+    DDTreeTritonAttnBackend: Any = import_module("ddops_overlay.ddtree.attention").DDTreeTritonAttnBackend
 
     made = DDTreeTritonAttnBackend.__init__
 
@@ -99,7 +101,7 @@ def _narrow_backend() -> None:
 
 
 def _moved_buffer() -> None:
-    from ddops_overlay.ddtree import audit
+    audit: Any = import_module("ddops_overlay.ddtree.audit")
 
     made = audit.Audit.__init__
 
@@ -112,7 +114,7 @@ def _moved_buffer() -> None:
 
 
 def _captured_twice() -> None:
-    from ddops_overlay.ddtree.attention import DDTreeTritonAttnBackend
+    DDTreeTritonAttnBackend: Any = import_module("ddops_overlay.ddtree.attention").DDTreeTritonAttnBackend
 
     made = DDTreeTritonAttnBackend.init_cuda_graph_state
 
@@ -124,7 +126,7 @@ def _captured_twice() -> None:
 
 
 def _overrun() -> None:
-    from ddops_overlay.ddtree import selftest
+    selftest: Any = import_module("ddops_overlay.ddtree.selftest")
 
     plant = selftest._plant
 
@@ -138,13 +140,15 @@ def _overrun() -> None:
 
 
 def _eager_fallback() -> None:
-    from sglang.srt.model_executor.runner.decode_cuda_graph_runner import DecodeCudaGraphRunner
+    DecodeCudaGraphRunner: Any = import_module(
+        "sglang.srt.model_executor.runner.decode_cuda_graph_runner"
+    ).DecodeCudaGraphRunner
 
     DecodeCudaGraphRunner.can_run_graph = lambda _self, _forward_batch: False
 
 
 def _after_draft(change: Any) -> None:
-    from ddops_overlay.ddtree import worker
+    worker: Any = import_module("ddops_overlay.ddtree.worker")
 
     drafter = worker.draft
 
@@ -163,7 +167,7 @@ def _child_first() -> None:
 
 
 def _chain_positions() -> None:
-    from ddops_overlay.ddtree import worker
+    worker: Any = import_module("ddops_overlay.ddtree.worker")
 
     write = worker.verify_rows
 
@@ -179,6 +183,6 @@ def _chain_positions() -> None:
 
 
 def _no_compaction() -> None:
-    from ddops_overlay.ddtree import worker
+    worker: Any = import_module("ddops_overlay.ddtree.worker")
 
     worker.compact_kv = lambda *_: None
