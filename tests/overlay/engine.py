@@ -78,7 +78,7 @@ def write_drafter(folder: Path, target: dict[str, Any], block: int = 8) -> Path:
         "hidden_act": "silu",
         "rms_norm_eps": 1e-5,
         "rope_theta": 10000.0,
-        "max_position_embeddings": 4096,
+        "max_position_embeddings": target["max_position_embeddings"],
         "attention_bias": False,
         "torch_dtype": "float32",
         "block_size": block,

@@ -154,6 +154,14 @@ def child_first(server: Server) -> None:
     server.trees.of(BATCH).parents[0, 1] = 2
 
 
+def rooted(server: Server) -> None:
+    server.trees.of(BATCH).parents[2, 0] = 0
+
+
+def floating(server: Server) -> None:
+    server.trees.of(BATCH).depths[0, 4] = 2
+
+
 def chain_positions(server: Server) -> None:
     server.trees.positions[:BATCH] = server.prefix[:, None] + torch.arange(WIDTH)
 
@@ -202,6 +210,8 @@ def offsets(server: Server) -> None:
         ("guard-band", overrun),
         ("guard-band", underrun),
         ("tree-order", child_first),
+        ("tree-root", rooted),
+        ("tree-depth", floating),
         ("tree-token", token_outside),
         ("position", chain_positions),
         ("slot", shared_slot),
