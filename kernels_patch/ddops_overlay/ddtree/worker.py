@@ -79,6 +79,8 @@ class DDTreeWorker(DFlashWorkerV2):  # type: ignore[misc]
         self._table: Table | None = None
 
     def init_cuda_graphs(self) -> None:
+        chosen = self.server_args.cuda_graph_config.decode.backend
+        require(chosen in (Backend.FULL, Backend.DISABLED), "graph-backend", f"not proven with {chosen} decode graphs")
         super().init_cuda_graphs()
         self.sampler_is_captured = self._draft_sampler is not None
         self.audit = Audit(self)
