@@ -32,7 +32,7 @@ def test_siblings_share_a_position_and_no_slot(function: Any, bs: int, rows: int
 
 
 @pytest.mark.parametrize("function", [tree_mask.reference, tree_mask.kernel])
-@pytest.mark.parametrize(("bs", "rows"), [(1, 2), (2, 9), (3, 17), (5, 33), (8, 65)])
+@pytest.mark.parametrize(("bs", "rows"), [(1, 2), (8, 9), (5, 17), (2, 33), (1, 65)])
 def test_a_row_sees_its_ancestors_and_itself_and_nobody_else(function: Any, bs: int, rows: int) -> None:
     random = trees.seeded(bs * rows)
     forest = [trees.random_parents(random, rows) for _ in range(bs)]

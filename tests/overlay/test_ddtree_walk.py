@@ -49,7 +49,7 @@ def expected(parents: list[int], tokens: Any, target: Any, limit: int, stops: se
 @pytest.mark.parametrize("rows", [2, 9, 17, 33, 65])
 def test_the_path_the_target_takes(function: Any, rows: int) -> None:
     random = trees.seeded(rows)
-    for bs in (1, 3, 8):
+    for bs in (1, 3, 8) if rows < 33 else (2,):
         forest, tokens, parents, target = case(random, bs, rows)
         prefix = torch.tensor([random.randrange(1, 5000) for _ in range(bs)])
         room = [random.choice([-3, 0, 1, 2, 5, FAR]) for _ in range(bs)]
