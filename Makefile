@@ -25,7 +25,7 @@ unit: $(VENV)/ready-dev
 overlay: $(VENV)/ready-dev
 	$(VENV)/bin/ddops lab engine --json > $(VENV)/engine.json
 	test -d $(VENV)/pytest-alone || $(VENV)/bin/pip install -q --target $(VENV)/pytest-alone pytest
-	PYTHONPATH=$(VENV)/pytest-alone \
+	PYTHONPATH=$(VENV)/pytest-alone DDOPS_ENGINE=$(VENV)/engine.json \
 	  $$($(VENV)/bin/python -c 'import json; print(json.load(open("$(VENV)/engine.json"))["binds"][0][0])')/bin/python \
 	  -m pytest -q -c /dev/null --rootdir . -p no:cacheprovider tests/overlay
 

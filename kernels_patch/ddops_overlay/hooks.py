@@ -34,6 +34,7 @@ def source_sha256(target: str) -> str | None:
     """sha256 of the source text of what stands at the target, without wrappers; None if it is not there."""
     try:
         original = inspect.unwrap(_resolve(target))
+        original = getattr(original, "fn", original)  # a Triton kernel is an object around its function
         return hashlib.sha256(inspect.getsource(original).encode()).hexdigest()
     except (AttributeError, ImportError, OSError, TypeError):
         return None

@@ -7,6 +7,7 @@ import os
 
 from . import architecture, drills, processes
 from .cpu import plan as cpu
+from .ddtree import plan as ddtree
 from .hooks import Hook, register
 from .refuse import refuse
 from .settings import Settings, SettingsError, read
@@ -16,7 +17,11 @@ def load() -> None:
     """Entry point of group sglang.srt.plugins."""
     settings = _settings()
     hooks = [*_platform_hooks(settings), *_drill_hooks(settings), *_architecture_hooks(settings)]
-    bases = cpu.BASES if settings.platform == "cpu" else []
+    bases = list(cpu.BASES) if settings.platform == "cpu" else []
+    if settings.ddtree:
+        ddtree.register(settings.ddtree)
+        bases += ddtree.BASES
+        hooks += ddtree.hooks()
     register(processes.arm(settings, hooks, bases))
 
 
@@ -27,7 +32,9 @@ def platform() -> str | None:
 
 
 def _platform_hooks(settings: Settings) -> list[Hook]:
-    return cpu.hooks() if settings.platform == "cpu" else []
+    if settings.platform != "cpu":
+        return []
+    return [*cpu.hooks(), *(cpu.drafter_hooks() if settings.ddtree else [])]
 
 
 def _drill_hooks(settings: Settings) -> list[Hook]:

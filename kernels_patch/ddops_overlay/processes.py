@@ -12,7 +12,7 @@ from typing import Any
 
 from . import drills
 from .hooks import Hook
-from .report import report
+from .report import attest, report
 from .settings import Settings
 
 MAIN = "sglang.srt.server_args.ServerArgs.check_server_args"
@@ -32,6 +32,11 @@ def arm(settings: Settings, hooks: list[Hook], bases: list[str]) -> list[Hook]:
     ]
     _state.update(settings=settings, hooks=every, bases=bases)
     return every
+
+
+def audited(tp_rank: int, evidence: dict[str, Any], problem: str | None) -> None:
+    """The scheduler's report after DDTREE's audit at start-up."""
+    attest(tp_rank, _state["settings"], _state["hooks"], _state["bases"], evidence, problem)
 
 
 def _main_starts(*_args: Any, **_kwargs: Any) -> None:

@@ -4,6 +4,8 @@
      "tp_rank": 0, "pid": 123, "hooks": [{"target": ..., "sha256": ..., "wrapped": true}],
      "bases": [{"target": ..., "sha256": ...}], "settings": {...}, "ok": true}}
 
+A scheduler that serves DDTREE says a second one after its audit, with what that found under "ddtree".
+
 `hooks` are functions of SGLang that the overlay wraps, `bases` those that it builds on (subclasses).
 Each sha256 is of the source of the original, and is compared with `pins`. A report that is not ok names
 the problem, and the process ends: an overlay that does not fit must not serve.
@@ -31,6 +33,19 @@ def report(process: str, tp_rank: int | None, settings: Settings, hooks: list[Ho
         return
     _said.add((process, os.getpid()))
     content = build(process, tp_rank, settings, hooks, bases)
+    say("ddops_overlay", content)
+    if not content["ok"]:
+        refuse(content["problem"])
+
+
+def attest(
+    tp_rank: int, settings: Settings, hooks: list[Hook], bases: list[str], evidence: dict[str, Any], problem: str | None
+) -> None:
+    """A scheduler's second report, with the evidence of DDTREE's audit at start-up; refuses to go on with a problem."""
+    content = build("scheduler", tp_rank, settings, hooks, bases)
+    content["ddtree"] = evidence
+    if problem:
+        content.update(ok=False, problem=problem)
     say("ddops_overlay", content)
     if not content["ok"]:
         refuse(content["problem"])

@@ -1,6 +1,7 @@
 """The overlay's settings: one JSON object in the environment variable DDOPS_OVERLAY.
 
-    {"release": "lab-0002", "platform": "cpu", "drill": {"name": "garbage", "after_steps": 0}}
+    {"release": "lab-0002", "platform": "cpu", "drill": {"name": "garbage", "after_steps": 0},
+     "ddtree": {"budget": 16, "topk": 8, "spine": true, "audit": false}}
     {"release": "kimi-0002", "arch": "sm_103", "verify_tile": [16, 64, 8]}
 
 Every key may be left out or null. Anything else is an error: a setting that is silently ignored
@@ -17,6 +18,9 @@ from typing import Any
 VARIABLE = "DDOPS_OVERLAY"
 PLATFORMS = ("cpu",)
 DRILLS = ("illegal-access", "garbage")
+# 128 rows is what the tree's kernels were written for, and twice what was tested
+MAX_BUDGET = 127
+DEFAULT_TOPK = 8
 
 
 class SettingsError(ValueError):
@@ -32,12 +36,24 @@ class Drill:
 
 
 @dataclass(frozen=True)
+class DDTree:
+    """Of the algorithm DDTREE: nodes of a tree without its root, candidates a position, the greedy chain always in
+    the tree, every step checked."""
+
+    budget: int
+    topk: int
+    spine: bool = True
+    audit: bool = False
+
+
+@dataclass(frozen=True)
 class Settings:
     release: str | None = None
     platform: str | None = None
     drill: Drill | None = None
     arch: str | None = None
     verify_tile: list[int] | None = None
+    ddtree: DDTree | None = None
 
     def as_json(self) -> dict[str, Any]:
         return asdict(self)
@@ -54,13 +70,14 @@ def parse(text: str) -> Settings:
         value = json.loads(text)
     except json.JSONDecodeError as error:
         raise SettingsError(f"{VARIABLE} is not JSON: {error}") from error
-    fields = _object(value, VARIABLE, {"release", "platform", "drill", "arch", "verify_tile"})
+    fields = _object(value, VARIABLE, {"release", "platform", "drill", "arch", "verify_tile", "ddtree"})
     return Settings(
         release=_text(fields.get("release"), "release"),
         platform=_choice(fields.get("platform"), f"{VARIABLE}.platform", PLATFORMS),
         drill=_drill(fields.get("drill")),
         arch=_text(fields.get("arch"), "arch"),
         verify_tile=_tile(fields.get("verify_tile")),
+        ddtree=_ddtree(fields.get("ddtree")),
     )
 
 
@@ -72,11 +89,38 @@ def _drill(value: Any) -> Drill | None:
     name = _choice(fields.get("name"), f"{where}.name", DRILLS)
     if name is None:
         raise SettingsError(f"{where}.name is missing; known: {', '.join(DRILLS)}")
-    steps = fields.get("after_steps", 0)
+    return Drill(name, _whole(fields.get("after_steps", 0), f"{where}.after_steps", 0, None))
+
+
+def _ddtree(value: Any) -> DDTree | None:
+    if value is None:
+        return None
+    where = f"{VARIABLE}.ddtree"
+    fields = _object(value, where, {"budget", "topk", "spine", "audit"})
+    if "budget" not in fields:
+        raise SettingsError(f"{where}.budget is missing")
+    budget = _whole(fields["budget"], f"{where}.budget", 1, MAX_BUDGET)
+    topk = fields.get("topk")
+    return DDTree(
+        budget=budget,
+        topk=min(DEFAULT_TOPK, budget) if topk is None else _whole(topk, f"{where}.topk", 1, MAX_BUDGET),
+        spine=_flag(fields.get("spine", True), f"{where}.spine"),
+        audit=_flag(fields.get("audit", False), f"{where}.audit"),
+    )
+
+
+def _whole(value: Any, where: str, least: int, most: int | None) -> int:
     # bool is an int in Python, and true steps are no number of steps
-    if not isinstance(steps, int) or isinstance(steps, bool) or steps < 0:
-        raise SettingsError(f"{where}.after_steps must be a whole number, 0 or more, not {steps!r}")
-    return Drill(name, steps)
+    if isinstance(value, int) and not isinstance(value, bool) and value >= least and (most is None or value <= most):
+        return value
+    bounds = f"{least} or more" if most is None else f"{least} to {most}"
+    raise SettingsError(f"{where} must be a whole number, {bounds}, not {value!r}")
+
+
+def _flag(value: Any, where: str) -> bool:
+    if isinstance(value, bool):
+        return value
+    raise SettingsError(f"{where} must be true or false, not {value!r}")
 
 
 def _text(value: Any, name: str) -> str | None:

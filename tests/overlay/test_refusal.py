@@ -24,7 +24,7 @@ print("went on")
     assert done.returncode == 78
     assert done.stdout == ""
     assert done.stderr.splitlines() == [
-        "ddops_overlay refuses to start: DDOPS_OVERLAY has unknown keys releese; known: arch, drill, platform, "
+        "ddops_overlay refuses to start: DDOPS_OVERLAY has unknown keys releese; known: arch, ddtree, drill, platform, "
         "release, verify_tile"
     ]
 

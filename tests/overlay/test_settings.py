@@ -2,7 +2,7 @@ import json
 from typing import Any
 
 import pytest
-from ddops_overlay.settings import Drill, Settings, SettingsError, parse, read
+from ddops_overlay.settings import DDTree, Drill, Settings, SettingsError, parse, read
 
 
 def test_unset_or_empty_is_an_idle_overlay() -> None:
@@ -16,6 +16,13 @@ def test_every_key() -> None:
 
 def test_nulls_are_defaults() -> None:
     assert parse('{"release": null, "platform": null, "drill": null}') == Settings()
+
+
+def test_a_budget_is_enough_for_ddtree() -> None:
+    assert parse('{"ddtree": {"budget": 16}}').ddtree == DDTree(budget=16, topk=8, spine=True, audit=False)
+    assert parse('{"ddtree": {"budget": 3}}').ddtree == DDTree(budget=3, topk=3)
+    text = '{"ddtree": {"budget": 64, "topk": 16, "spine": false, "audit": true}}'
+    assert parse(text).ddtree == DDTree(64, 16, spine=False, audit=True)
 
 
 def test_a_drill_starts_at_once_unless_told_otherwise() -> None:
@@ -37,6 +44,14 @@ def test_a_drill_starts_at_once_unless_told_otherwise() -> None:
         ({"drill": {"name": "garbage", "after_steps": -1}}, "after_steps"),
         ({"drill": {"name": "garbage", "after_steps": True}}, "after_steps"),
         ({"drill": {"name": "garbage", "after_steps": 1.5}}, "after_steps"),
+        ({"ddtree": {}}, "ddtree.budget is missing"),
+        ({"ddtree": {"budget": 0}}, "ddtree.budget"),
+        ({"ddtree": {"budget": 128}}, "1 to 127"),
+        ({"ddtree": {"budget": True}}, "ddtree.budget"),
+        ({"ddtree": {"budget": 8, "topk": 0}}, "ddtree.topk"),
+        ({"ddtree": {"budget": 8, "spine": 1}}, "ddtree.spine"),
+        ({"ddtree": {"budget": 8, "audit": "yes"}}, "ddtree.audit"),
+        ({"ddtree": {"budget": 8, "depth": 7}}, "depth"),
         ([], "JSON object"),
     ],
 )
@@ -51,6 +66,12 @@ def test_what_is_not_json_is_an_error() -> None:
 
 
 def test_settings_come_back_as_json() -> None:
-    value: dict[str, Any] = {"release": "r", "platform": "cpu", "drill": {"name": "garbage", "after_steps": 0}}
+    ddtree = {"budget": 16, "topk": 8, "spine": True, "audit": False}
+    value: dict[str, Any] = {
+        "release": "r",
+        "platform": "cpu",
+        "drill": {"name": "garbage", "after_steps": 0},
+        "ddtree": ddtree,
+    }
     value |= {"arch": "sm_103", "verify_tile": [16, 64, 8]}
     assert parse(json.dumps(value)).as_json() == value

@@ -47,7 +47,9 @@ def ready(release: Release, engine: Engine, watch: EngineWatch, timeout: float) 
     if not watch.fired_up:
         raise GateFailed("the journal of this invocation holds no line that the server is ready")
     evidence["graphs"] = _graphs(engine, watch, bool(expect["graphs"]), timeout)
-    evidence["overlay"] = _overlay(watch, release, int(expect["overlay_ranks"]), expect.get("overlay"))
+    reports = _overlay(watch, release, int(expect["overlay_ranks"]), expect.get("overlay"))
+    audited(reports, int(expect["overlay_ranks"]), evidence["effective"], bool(expect["graphs"]))
+    evidence["overlay"] = reports
     return evidence
 
 
@@ -97,3 +99,24 @@ def _overlay(watch: EngineWatch, release: Release, ranks: int, identity: str | N
     if len({r.get("tp_rank") for r in reports}) < ranks:
         raise GateFailed("the overlay did not report from every scheduler rank", f"{len(reports)} of {ranks} reported")
     return reports
+
+
+def audited(reports: list[dict[str, Any]], ranks: int, effective: dict[str, Any], graphs: bool) -> None:
+    """Requires of an engine that serves DDTREE each rank's audit at start-up, of the width and graphs asked for.
+
+    Raises GateFailed naming what is missing or different.
+    """
+    if effective.get("speculative_algorithm") != "DDTREE":
+        return
+    audits = {r.get("tp_rank"): r["ddtree"] for r in reports if r.get("ddtree")}
+    if len(audits) < ranks:
+        raise GateFailed("DDTREE was not audited in every scheduler rank", f"{len(audits)} of {ranks} reported")
+    asked = {"width": effective.get("speculative_num_draft_tokens"), "graphs": graphs}
+    for rank, audit in sorted(audits.items()):
+        if not audit.get("batches"):
+            raise GateFailed("DDTREE's audit examined nothing", f"rank {rank}")
+        for key, want in asked.items():
+            if audit.get(key) != want:
+                raise GateFailed(
+                    f"DDTREE's audit is of {key} {audit.get(key)!r}, {want!r} was asked for", f"rank {rank}"
+                )

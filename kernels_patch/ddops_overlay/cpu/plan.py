@@ -13,6 +13,10 @@ BASES = [
 ATTENTION = "sglang.srt.layers.attention.torch_native_backend.TorchNativeAttnBackend.forward_extend"
 
 
+# SGLang 0.5.16 knows only GPU back-ends for a DFlash drafter
+DRAFTER_ATTENTION = "sglang.srt.speculative.draft_worker_common._resolve_draft_attention_backend_fallback"
+
+
 def activate() -> str:
     """Make the platform's operations importable, and name its class."""
     from . import sgl_kernel
@@ -25,3 +29,9 @@ def hooks() -> list[Hook]:
     from .attention import forward_extend
 
     return [Hook(ATTENTION, "around", forward_extend)]
+
+
+def drafter_hooks() -> list[Hook]:
+    from .drafter import attention_backend
+
+    return [Hook(DRAFTER_ATTENTION, "around", attention_backend)]

@@ -1,0 +1,91 @@
+"""DDTREE under load that rises and falls, audited: greedy and sampled requests of all lengths, some broken off.
+
+    python ramp.py MODEL DRAFTER OUT SECONDS BUDGET [ARGUMENT ...]
+
+A first server answers plainly; what the drafter proposes is its text, so paths of all lengths are accepted. Ends with
+the number of answers, errors, batches seen, and any rule that was broken.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import random
+import re
+import sys
+import threading
+import time
+from collections import Counter
+from pathlib import Path
+
+from ask import QUESTIONS, generate
+from servers import Servers
+from transformers import AutoTokenizer
+
+LEVELS = (1, 3, 8, 16, 24, 12, 5, 2)
+
+
+def say(*what: object) -> None:
+    print(*what, flush=True)  # noqa: T201
+
+
+def main() -> None:
+    model, drafter, out, seconds, budget, *arguments = sys.argv[1:]
+    folder = Path(out)
+    servers = Servers(folder, ["--model-path", model, *arguments])
+    texts = folder / "texts.json"
+    try:
+        servers.start("plain")
+        servers.start(
+            "tree",
+            "--speculative-draft-model-path",
+            drafter,
+            ddtree={"budget": int(budget), "audit": True},
+            plugins="ddops-overlay,planted-drafter",
+            PLANTED_TEXTS=str(texts),
+        )
+        if not (servers.wait("plain", 150) and servers.wait("tree", 150)):
+            return
+        prompts = [AutoTokenizer.from_pretrained(model).encode(question) for question in QUESTIONS]
+        plain = [generate(servers.ports["plain"], p, 200)["output_ids"] for p in prompts]
+        texts.write_text(json.dumps([p + a for p, a in zip(prompts, plain, strict=True)]))
+        load(servers.ports["tree"], prompts, float(seconds))
+        log = (folder / "tree.log").read_text(errors="replace")
+        sizes = Counter(re.findall(r"#running-req: (\d+)", log))
+        say("running requests in decode lines:", dict(sorted(sizes.items(), key=lambda item: int(item[0]))))
+        say("rules broken:", sorted(set(re.findall(r"ddtree rule \S+ is broken[^\n]*", log))))
+        say("graphs in decode lines:", dict(Counter(re.findall(r"cuda graph: (\w+)", log))))
+    finally:
+        servers.stop()
+
+
+def load(port: int, prompts: list[list[int]], seconds: float) -> None:
+    end, counts = time.monotonic() + seconds, Counter[str]()
+
+    def client(number: int, until: float) -> None:
+        draw = random.Random(number)  # noqa: S311 - the same load each time
+        while time.monotonic() < until:
+            prompt, tokens = draw.choice(prompts), draw.choice((1, 2, 7, 30, 120, 190))
+            hot = {"temperature": 1.0, "top_p": draw.choice((0.8, 1.0))} if draw.random() < 0.3 else {}
+            try:
+                answer = generate(port, prompt, tokens, ignore_eos=draw.random() < 0.5, **hot)
+                produced = len(answer["output_ids"])
+                counts["too long" if produced > tokens or not produced else "right length"] += 1
+            except (OSError, ValueError) as error:
+                counts[f"error {type(error).__name__}"] += 1
+
+    while time.monotonic() < end:
+        for level in LEVELS:
+            until = min(end, time.monotonic() + seconds / len(LEVELS))
+            threads = [threading.Thread(target=client, args=(i, until)) for i in range(level)]
+            for thread in threads:
+                thread.start()
+            for thread in threads:
+                thread.join()
+    with contextlib.suppress(OSError):
+        counts["healthy after all"] = int(bool(generate(port, prompts[0], 8)["output_ids"]))
+    say(f"{seconds:.0f} s of load:", dict(counts))
+
+
+if __name__ == "__main__":
+    main()
