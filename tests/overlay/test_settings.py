@@ -67,11 +67,7 @@ def test_what_is_not_json_is_an_error() -> None:
 
 def test_settings_come_back_as_json() -> None:
     ddtree = {"budget": 16, "topk": 8, "spine": True, "audit": False}
-    value: dict[str, Any] = {
-        "release": "r",
-        "platform": "cpu",
-        "drill": {"name": "garbage", "after_steps": 0},
-        "ddtree": ddtree,
-    }
+    drill = {"name": "garbage", "after_steps": 0}
+    value: dict[str, Any] = {"release": "r", "platform": "cpu", "drill": drill, "ddtree": ddtree}
     value |= {"arch": "sm_103", "verify_tile": [16, 64, 8]}
     assert parse(json.dumps(value)).as_json() == value
