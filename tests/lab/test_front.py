@@ -52,7 +52,7 @@ def test_streams_end_in_the_drain_up_to_its_bound(served: ServiceHost, tmp_path:
     assert [s.end() for s in streams] == ["Paris"] * 3, "an open stream was cut"
 
     served.profile = own_profile(tmp_path, drain=1)
-    slow = Stream(served, letter_s=8)
+    slow = Stream(served, letter_s=60)
     wait_for(slow.begun, 10, "the stream has begun")
     assert served.deploy(13).code == 0
     assert slow.end() == "P (cut)"
@@ -119,7 +119,7 @@ class Stream:
 
     def end(self) -> str:
         """Returns the answer; " (cut)" is added where it was not whole."""
-        self._thread.join(40)
+        self._thread.join(100)
         assert not self._thread.is_alive(), "the stream hangs"
         return self.text
 
@@ -128,7 +128,7 @@ class Stream:
 
     def _run(self) -> None:
         body = {"messages": [{"role": "user", "content": self._ask}], "stream": True}
-        with contextlib.suppress(httpx.HTTPError), httpx.stream("POST", self._url, json=body, timeout=40) as answer:
+        with contextlib.suppress(httpx.HTTPError), httpx.stream("POST", self._url, json=body, timeout=100) as answer:
             for line in answer.iter_lines():
                 if line == "data: [DONE]":
                     return

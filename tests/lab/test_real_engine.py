@@ -12,7 +12,7 @@ import pytest
 
 from .service_host import STATE, ServiceHost, wait_for
 
-pytestmark = [pytest.mark.lab, pytest.mark.engine, pytest.mark.xdist_group("real")]
+pytestmark = [pytest.mark.lab, pytest.mark.engine]
 
 GARBAGE_DEPLOY = 4
 
