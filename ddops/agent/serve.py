@@ -17,7 +17,7 @@ from pathlib import Path
 from subprocess import SubprocessError
 from typing import Any, BinaryIO
 
-from . import adopt, brakes, logs, observe, plan, preflight, requests, site, status, systemd
+from . import adopt, brakes, doctor, logs, observe, plan, preflight, requests, site, status, systemd
 from .errors import AgentError
 from .layout import Layout, layout_of, services
 
@@ -71,9 +71,14 @@ def _site(args: dict[str, Any], _: bytes) -> Iterator[dict[str, Any]]:
     yield _result(site.check(args["about"]))
 
 
+def _doctor(args: dict[str, Any], _: bytes) -> Iterator[dict[str, Any]]:
+    yield _result(doctor.check(args["about"]))
+
+
 CALLS = {
     "services": _services,
     "site": _site,
+    "doctor": _doctor,
     "facts": _simple(plan.facts, "about"),
     "texts": _simple(plan.texts),
     "inspect": _simple(adopt.inspect, "unit", "port", "spec"),

@@ -63,10 +63,18 @@ def damaged(layout: Layout, python: str) -> list[str]:
 
     A file that was right once is believed as long as its inode, size and change time stay.
     """
+    remembered = durable.read_json(layout.root / "verified.json") or {}
+    wrong, right = against_record(python, remembered)
+    if right != remembered:
+        durable.write_json(layout.root / "verified.json", right)
+    return wrong
+
+
+def against_record(python: str, remembered: dict[str, list[int]]) -> tuple[list[str], dict[str, list[int]]]:
+    """Returns what differs from SGLang's RECORD, and the marks of the files that do not; writes nothing."""
     packages = site_packages(python)
     if packages is None:
-        return [f"{python}: no environment"]
-    remembered = durable.read_json(layout.root / "verified.json") or {}
+        return [f"{python}: no environment"], remembered
     right: dict[str, list[int]] = {}
     wrong = []
     for record in packages.glob("sglang-*.dist-info/RECORD"):
@@ -84,9 +92,7 @@ def damaged(layout: Layout, python: str) -> list[str]:
                 wrong.append(f"{path}: {error.strerror}")
                 continue
             right[name] = mark
-    if right != remembered:
-        durable.write_json(layout.root / "verified.json", right)
-    return wrong
+    return wrong, right
 
 
 def _sha256(path: Path) -> str:

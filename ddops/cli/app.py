@@ -17,6 +17,7 @@ from . import (
     confirm,
     deploy,
     diff,
+    doctor,
     faults,
     history,
     lab,
@@ -42,7 +43,22 @@ app = typer.Typer(
     add_completion=True,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-for verb in (deploy, diff, render, rollback, status, watch, history, logs, adopt, confirm, pause, resume, version):
+for verb in (
+    deploy,
+    diff,
+    render,
+    rollback,
+    status,
+    doctor,
+    watch,
+    history,
+    logs,
+    adopt,
+    confirm,
+    pause,
+    resume,
+    version,
+):
     app.command(verb.NAME)(verb.command)
 app.add_typer(profile.app, name="profile")
 app.add_typer(site.app, name="site")
