@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from . import hosts, overlay, settings
+from . import diffs, hosts, settings
 from . import site as sites
 from .errors import DdopsError, Unreachable
 from .exit_codes import ExitCode
@@ -72,7 +72,18 @@ def examine(flag: Path | None, name: str | None, began: Callable[[str], None]) -
     for host, _, _, _ in planned:
         began(host)
     with ThreadPoolExecutor(max_workers=_AT_ONCE) as pool:
-        yield from pool.map(lambda each: _examine(*each), planned)
+        yield from pool.map(lambda each: _asked(each[0], each[1], each[2], _doctor(each[3])), planned)
+
+
+def fit(flag: Path | None, name: str | None, began: Callable[[str], None]) -> Iterator[Examined]:
+    """As ``examine``, for nothing but what changes SGLang: the plug-in's hooks and the site's diffs."""
+    site = sites.load(flag)
+    chosen = [sites.choose(site, name)] if name else sorted(site.hosts.items())
+    planned = [(host, entry, diffs.fit(site.at(entry))) for host, entry in chosen]
+    for host, _, _ in planned:
+        began(host)
+    with ThreadPoolExecutor(max_workers=_AT_ONCE) as pool:
+        yield from pool.map(lambda each: _asked(each[0], each[1], None, _fit(each[2])), planned)
 
 
 def exit_code(found: list[Examined]) -> ExitCode:
@@ -87,7 +98,7 @@ def _about(host: str, entry: HostEntry, site: Site, flag: Path | None) -> tuple[
     at_home = site.at(entry)
     profile = settings.resolve(entry.profile, flag, host, settings.Asked()).profile if entry.profile else None
     return profile, {
-        "python": at_home.engine.python,
+        **diffs.fit(at_home),
         "model": at_home.model,
         "drafter": at_home.drafter,
         "secrets": at_home.secrets,
@@ -96,11 +107,22 @@ def _about(host: str, entry: HostEntry, site: Site, flag: Path | None) -> tuple[
         "public_port": profile.ports.public if profile else None,
         "sglang": profile.sglang if profile else None,
         "hardware": profile.hardware.model_dump() if profile else None,
-        "pins": overlay.pins(),
     }
 
 
-def _examine(host: str, entry: HostEntry, profile: Profile | None, about: dict[str, Any]) -> Examined:
+def _doctor(about: dict[str, Any]) -> Callable[[Agent], list[Check]]:
+    def look(agent: Agent) -> list[Check]:
+        answer = agent.ask("doctor", timeout=_PATIENCE_S, about=about)
+        return [_clock(float(answer["now"])), *(Check(**found) for found in answer["findings"])]
+
+    return look
+
+
+def _fit(about: dict[str, Any]) -> Callable[[Agent], list[Check]]:
+    return lambda agent: [Check(**found) for found in agent.ask("overlay", timeout=_PATIENCE_S, about=about)]
+
+
+def _asked(host: str, entry: HostEntry, profile: Profile | None, look: Callable[[Agent], list[Check]]) -> Examined:
     named = profile.name if profile else None
     try:
         agent = Agent(hosts.connect(host, entry), "")
@@ -108,9 +130,7 @@ def _examine(host: str, entry: HostEntry, profile: Profile | None, about: dict[s
         return Examined(host, named, [_failed("ssh", error)])
     try:
         checks = [_ssh(agent)]
-        answer = agent.ask("doctor", timeout=_PATIENCE_S, about=about)
-        checks += [_clock(float(answer["now"])), *(Check(**found) for found in answer["findings"])]
-        return Examined(host, named, checks)
+        return Examined(host, named, checks + look(agent))
     except Unreachable as error:
         return Examined(host, named, [_failed("ssh", error)], unreachable=True)
     except _NotLetIn as error:

@@ -63,11 +63,10 @@ def pins() -> dict[str, Any]:
     return {"sglang": found["SGLANG"], "sources": found["SOURCES"]}
 
 
-def environment(settings: dict[str, Any], path: str) -> dict[str, str]:
-    """Returns the variables that switch the overlay on in one engine, and nothing else."""
+def environment(settings: dict[str, Any]) -> dict[str, str]:
+    """Returns the variables that switch the overlay on in one engine; its folder has to be on PYTHONPATH."""
     names = sorted({name for points in _project()["entry-points"].values() for name in points})
     return {
-        "PYTHONPATH": path,
         "SGLANG_PLUGINS": ",".join(names),
         "DDOPS_OVERLAY": json.dumps(settings, sort_keys=True),
     }

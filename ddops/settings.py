@@ -16,7 +16,7 @@ from . import site as sites
 from .agent.layout import SERVICE_NAME, SERVICE_NAME_IN_WORDS
 from .errors import UsageError
 from .profile import Profile
-from .site import HostEntry, Site
+from .site import HostEntry, OverlayEntry, Site
 
 
 def _switch(text: str) -> bool:
@@ -80,7 +80,7 @@ class Effective:
             if (value := getattr(self.asked, name)) is not None:
                 found[key] = value
         if self.site and self.host:
-            parts = self.site.model_dump(include={"engine", "model", "drafter", "secrets"})
+            parts = self.site.model_dump(include={"engine", "model", "drafter", "overlay", "secrets"})
             found |= {f"site.{key}": value for key, value in _leaves(parts, ())}
         return [(key, value, self._origin(key)) for key, value in found.items()]
 
@@ -119,6 +119,8 @@ def resolve(name: str, site_flag: Path | None, host: str | None, flags: Asked, *
     for key, target in (("python", "engine.python"), ("model", "model"), ("drafter", "drafter")):
         if getattr(entry, key):
             where[f"site.{target}"] = at_home.origins[f"hosts.{chosen}.{key}"]
+    for key in OverlayEntry.model_fields if entry.overlay else ():
+        where[f"site.overlay.{key}"] = at_home.origins.get(f"hosts.{chosen}.overlay.{key}", "default")
     return Effective(
         merged.value, at_home.value.at(entry), chosen, entry, asked, where | _named(merged.origins, path) | origins
     )

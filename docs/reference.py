@@ -111,7 +111,8 @@ def table(model: type[BaseModel], text: str, entry: str = "") -> str:
     rows = ["| key | is | says |", "| --- | --- | --- |"]
     for path, kind in model_keys(model).items():
         name = ".".join(path).replace(".[]", "[]")
-        rows.append(f"| `{name}` | {kind} | {said.get(path, '').replace('|', '/')} |")
+        says = said.get(path) or said.get(path[2:], "")  # of a host: as the site itself has it
+        rows.append(f"| `{name}` | {kind} | {says.replace('|', '/')} |")
     return "\n".join(rows)
 
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 import time
 from typing import Any
 
-from .checks import Finding, absent, engine, gpus, guarded, machine, overlay_fit, service, warn
+from . import overlay_fit
+from .checks import Finding, absent, engine, gpus, guarded, machine, service, warn
 from .layout import Layout, layout_of, services
 from .processes import listener, owners
 
@@ -14,7 +15,7 @@ def check(about: dict[str, Any]) -> dict[str, Any]:
     """Returns ``findings`` (name, state, found, why, next) and ``now``, the host's clock in seconds.
 
     ``about`` holds python, model, drafter (or None), secrets, user, service, public_port (or None), sglang (or
-    None), hardware (a profile's, or None) and pins (sglang, sources).
+    None), hardware (a profile's, or None), and pins and tree as ``overlay_fit.check`` takes them.
     """
     hardware = about["hardware"]
     layout = layout_of(about["service"])
@@ -30,7 +31,7 @@ def check(about: dict[str, Any]) -> dict[str, Any]:
         ("engine.python", lambda: engine.placed(about)),
         ("sglang", lambda: engine.version(about)),
         ("record", lambda: engine.record(about)),
-        ("overlay fit", lambda: overlay_fit.check(about["python"], about["pins"])),
+        ("overlay fit", lambda: overlay_fit.check(about)),
         ("services", lambda: _services(layout, about["public_port"])),
     ]
     found = [finding for name, look in parts for finding in guarded(name, look)]

@@ -23,6 +23,7 @@ from . import (
     lab,
     logs,
     output,
+    overlay,
     pause,
     profile,
     render,
@@ -62,6 +63,7 @@ for verb in (
     app.command(verb.NAME)(verb.command)
 app.add_typer(profile.app, name="profile")
 app.add_typer(site.app, name="site")
+app.add_typer(overlay.app, name="overlay")
 app.add_typer(lab.app, name="lab")
 app.add_typer(faults.app, name="faults")
 

@@ -11,7 +11,7 @@ import pytest
 
 from ddops import overlay
 from ddops.agent import commands
-from ddops.agent.checks import gpus, machine, overlay_fit
+from ddops.agent.checks import gpus, hooked, machine
 from tests.unit.test_command_line import UNREACHABLE, ddops
 
 B300 = {"arch": "sm_103", "gpus": 2, "gpu_memory_mib": 275040, "link": "nvlink", "power_watts": 1100}
@@ -148,17 +148,18 @@ def test_a_source_is_found_without_importing_it_as_inspect_finds_it(
         ("fits_here.runner.Runner.after", runner.Runner.after),
         ("fits_here.runner.alone", runner.alone),
     ):
-        assert overlay_fit.source_of(tmp_path, target) == inspect.getsource(thing), target
+        assert hooked.source_of(tmp_path, target) == inspect.getsource(thing), target
     for target in ("fits_here.runner.Runner.gone", "fits_here.none.f", "nowhere.f", "fits_here.runner.Runner.after.x"):
-        assert overlay_fit.source_of(tmp_path, target) is None, target
+        assert hooked.source_of(tmp_path, target) is None, target
 
 
 def test_the_pins_are_those_of_the_overlay(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.syspath_prepend(str(Path(__file__).parents[2] / "kernels_patch"))
     from ddops_overlay import pins
 
+    before = set(sys.modules)
     assert overlay.pins() == {"sglang": pins.SGLANG, "sources": pins.SOURCES}
-    assert "ddops_overlay.plugin" not in sys.modules
+    assert set(sys.modules) == before, "nothing of the overlay is imported for it"
 
 
 def test_a_host_that_is_not_reached_is_told_and_the_others_too(tmp_path: Path) -> None:
@@ -174,4 +175,4 @@ def test_a_host_that_is_not_reached_is_told_and_the_others_too(tmp_path: Path) -
         assert {c["name"]: c["state"] for c in here["checks"]}["engine.python"] == "bad"
     alone = ddops("doctor", "--host", "here", folder=tmp_path, site=site)
     assert alone.returncode == 9
-    assert alone.stdout.startswith("here, no profile to compare with: NOT WELL\n")
+    assert alone.stdout.startswith("here: NOT WELL\n")

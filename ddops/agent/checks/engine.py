@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 from .. import durable, site, stack
-from ..errors import Refused
 from ..layout import layout_of, services
 from . import Finding, absent, bad, ok
 
@@ -35,16 +33,11 @@ def version(about: dict[str, Any]) -> list[Finding]:
     """Compares SGLang's version with the profile's, where there is one."""
     if not about["sglang"]:
         return [absent("sglang", "no profile to compare its version with")]
-    if not Path(about["model"]).is_dir():
-        return [absent("sglang", "not compared: the model is not there")]
-    try:
-        here = stack.describe(about["python"], about["model"])["sglang"]
-    except Refused as error:
-        return [bad("sglang", error.what, "there is nothing to start", error.hint)]
+    here = stack.version(about["python"])
     if here != about["sglang"]:
         why = f"the profile is for {about['sglang']}, and the overlay is pinned to it"
-        return [bad("sglang", str(here), why, f"install sglang=={about['sglang']}, or use a profile for {here}")]
-    return [ok("sglang", str(here))]
+        return [bad("sglang", here, why, f"install sglang=={about['sglang']}, or use a profile for {here}")]
+    return [ok("sglang", here)]
 
 
 def record(about: dict[str, Any]) -> list[Finding]:
