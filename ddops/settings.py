@@ -34,7 +34,15 @@ _ASKED: dict[str, tuple[str, Callable[[str], Any]]] = {
     "algorithm": ("algorithm", str),
     "soak": ("soak", durations.seconds),
 }
-_OTHERS = ("DDOPS_SITE", "DDOPS_HOST", "DDOPS_SERVICE")
+_OTHERS = {
+    "DDOPS_SITE": "the site file, instead of those that are found",
+    "DDOPS_HOST": "the host, where --host is not given",
+    "DDOPS_SERVICE": "the service, where --service is not given",
+}
+VARIABLES = {
+    **{f"DDOPS_{name.upper()}": f"as --{name.replace('_', '-')} of a deploy, which wins" for name in _ASKED},
+    **_OTHERS,
+}
 _NOT_OURS = ("DDOPS_LAB_", "DDOPS_TEST_", "DDOPS_OVERLAY")
 
 

@@ -17,6 +17,11 @@ def paint(text: str, colour: str, stream: Any = None) -> str:
     return text if plain else f"\033[{_COLOURS[colour]}m{text}\033[0m"
 
 
+def alive(stream: Any) -> bool:
+    """Says whether a line can be written over on the stream: on a terminal that is not a dumb one."""
+    return bool(stream.isatty()) and os.environ.get("TERM") != "dumb"
+
+
 def say(text: str = "") -> None:
     """Writes one line for people."""
     sys.stderr.write(text + "\n")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import base64
+import hashlib
 from pathlib import Path
 from typing import Any
 
@@ -70,7 +72,9 @@ def test_a_healthy_host_is_well_and_planted_faults_are_found(served: ServiceHost
     wait_for(lambda: ":31002 " in served.on("ss", "-ltnH"), 20, "the stranger listens")
     served.on("rm", f"{STATE}/rollback")
     name_the_profile(served, model="/opt/none")
-    record.write_text(text + "sglang/launch_server.py,sha256=AAAA,1\n")
+    right = base64.urlsafe_b64encode(hashlib.sha256(b"").digest()).rstrip(b"=").decode()
+    # the second is as it says: a deploy would remember that, a doctor writes nothing
+    record.write_text(f"{text}sglang/launch_server.py,sha256=AAAA,1\nsglang/__init__.py,sha256={right},0\n")
     try:
         before = files_of(served)
         with unchanged(served):

@@ -25,12 +25,14 @@ EXAMPLE = Path(__file__).parents[2] / "docs/diffs/sglang-0.5.12.post1"
 NAME = "sglang/srt/a.py"
 
 
-def diff_u(folder: Path, old: bytes, new: bytes) -> bytes:
+def diff_u(folder: Path, old: bytes, new: bytes, context: int = 3) -> bytes:
     """Returns what diff itself writes of two texts."""
     (folder / "old").write_bytes(old)
     (folder / "new").write_bytes(new)
     labels = ["--label", f"a/python/{NAME}", "--label", f"b/python/{NAME}"]
-    return subprocess.run(["diff", "-u", *labels, "old", "new"], cwd=folder, capture_output=True, check=False).stdout
+    return subprocess.run(
+        ["diff", f"-U{context}", *labels, "old", "new"], cwd=folder, capture_output=True, check=False
+    ).stdout
 
 
 def one(text: bytes) -> FileDiff:
@@ -61,7 +63,7 @@ def test_what_diff_writes_is_applied_to_the_byte(tmp_path: Path) -> None:
         old, new = (b"".join(side) + chosen.choice([b"", b"no newline"]) for side in (lines, changed))
         if old == new or not old or not new:
             continue
-        part = one(diff_u(tmp_path, old, new))
+        part = one(diff_u(tmp_path, old, new, context=chosen.choice([0, 3])))
         assert (part.path, apply(part, old)) == (NAME, new)
         done += 1
     assert done > 100
