@@ -28,6 +28,12 @@ def say(text: str = "") -> None:
     sys.stderr.flush()
 
 
+def asking(host: str) -> None:
+    """Says at once on a terminal whom a command waits for: to connect may take seconds."""
+    if alive(sys.stderr):
+        say(paint(f"asking {host}", "dim"))
+
+
 def data(text: str) -> None:
     """Writes one line of what was asked for."""
     sys.stdout.write(text + "\n")

@@ -37,6 +37,7 @@ def pin(
 
     known = sites.load(site)
     name, entry = sites.choose(known, host)
+    output.asking(name)
     agent = Agent(hosts.connect(name, entry), "")
     try:
         path, pins = diffs.pin(agent, known.at(entry).engine.python, folder)

@@ -58,6 +58,16 @@ def test_colour_and_lines_that_are_written_over_are_for_terminals_that_want_them
     assert "\033[3" not in on_a_terminal(steps, NO_COLOR="1"), "moving the cursor is no colour"
 
 
+@pytest.mark.parametrize("args", [["status"], ["history"], ["diff", "lab"], ["site", "check"], ["doctor"]])
+def test_a_terminal_is_told_whom_a_command_waits_for(args: list[str], tmp_path: Path) -> None:
+    (tmp_path / "site.yaml").write_text(UNREACHABLE)
+    argv = [sys.executable, "-m", "ddops", *args]
+    shown = on_a_terminal(argv, DDOPS_SITE=str(tmp_path / "site.yaml"), NO_COLOR="1")
+    first, rest = shown.split("\r\n", 1)
+    assert first.startswith("asking ")
+    assert "127.0.0.1" in rest or "cannot connect" in rest
+
+
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
 def test_each_shell_gets_its_completion(shell: str) -> None:
     def run(**variables: str) -> str:
