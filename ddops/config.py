@@ -10,10 +10,10 @@ import difflib
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, TypeVar, get_args
 
 import yaml
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import BaseModel, ConfigDict, ValidationError, ValidationInfo, field_validator
 
 from .errors import UsageError
 
@@ -24,6 +24,17 @@ class Strict(BaseModel):
     """A part of a file: unknown keys are errors, values do not change."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
+
+    @field_validator("*", mode="before")
+    @classmethod
+    def _no_truth_for_a_number(cls, value: Any, info: ValidationInfo) -> Any:
+        if isinstance(value, bool) and not _takes_truth(cls.model_fields[str(info.field_name)].annotation):
+            raise ValueError("true or false is not wanted here")
+        return value
+
+
+def _takes_truth(annotation: Any) -> bool:
+    return annotation in (bool, Any) or any(_takes_truth(part) for part in get_args(annotation))
 
 
 @dataclass(frozen=True)
@@ -75,6 +86,25 @@ def _mapping(loader: _Loader, node: yaml.MappingNode) -> dict[Any, Any]:
     return seen
 
 
+def _integer(loader: _Loader, node: yaml.ScalarNode) -> int:
+    """Refuses what YAML 1.1 reads as another number than most people: 022 as 18, 1:30 as 90."""
+    text = node.value.lstrip("+-")
+    if ":" in text or (len(text) > 1 and text[0] == "0" and text[1].isdigit()):
+        why = f"{node.value} would be read as {loader.construct_yaml_int(node)}: write it out, or in quotes for text"
+        raise yaml.constructor.ConstructorError(None, None, why, node.start_mark)
+    return int(loader.construct_yaml_int(node))
+
+
+def _truth(loader: _Loader, node: yaml.ScalarNode) -> bool:
+    """Refuses on, off, yes and no, which are as often meant as text."""
+    if node.value.lower() not in ("true", "false"):
+        why = f"'{node.value}' is true or false to YAML: write that, or in quotes for text"
+        raise yaml.constructor.ConstructorError(None, None, why, node.start_mark)
+    return bool(loader.construct_yaml_bool(node))
+
+
+_Loader.add_constructor("tag:yaml.org,2002:int", _integer)
+_Loader.add_constructor("tag:yaml.org,2002:bool", _truth)
 _Loader.add_constructor(yaml.resolver.BaseResolver.DEFAULT_MAPPING_TAG, _mapping)
 
 

@@ -6,7 +6,7 @@ import difflib
 from dataclasses import dataclass, field
 from typing import Any
 
-from . import downtime, drafting, evidence, following, limits, overlay, render
+from . import downtime, drafting, evidence, following, limits, render
 from .difference import Difference, against
 from .errors import Refused, Unreachable, UsageError
 from .evidence import Known
@@ -71,7 +71,7 @@ class Plan:
             "passed_over": [{"algorithm": name, "reason": reason} for name, reason in self.passed_over],
             "limits": self.options.limits.as_json(),
             "evidence": [entry.as_json() for entry in self.known],
-            "overlay": overlay.sha256(),
+            "overlay": self.rendered.as_manifest()["overlay"],
             "stack": self.facts["stack"],
             "exposure": self.facts["exposure"],
             "drill": self.options.drill,

@@ -53,6 +53,8 @@ def choose(profile: Profile, site: Site, budget: int, wanted: str | None) -> Cho
 
 def _missing(drafting: Drafting, site: Site, budget: int) -> str:
     """Returns why it cannot serve the budget, or nothing."""
+    if drafting.brought_by == "overlay" and not site.overlay.plugin:
+        return "the plug-in is switched off in the site file"
     if drafting.brought_by == "overlay" and drafting.algorithm not in overlay.algorithms():
         return "the overlay of this ddops does not bring it"
     least, most = drafting.budgets

@@ -1,7 +1,8 @@
-"""The exit codes, read back from the host at the end; docs/exit-codes.md explains each."""
+"""The exit codes, read back from the host at the end, and what each means: docs and help are made from it."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from enum import IntEnum
 from typing import Any
 
@@ -19,6 +20,59 @@ class ExitCode(IntEnum):
     NOT_WAITED = 10
     INTERRUPTED = 130
 
+
+@dataclass(frozen=True)
+class Meaning:
+    """What a code says: of any command, after ``deploy`` and ``adopt``, after ``rollback`` ('': it is none there)."""
+
+    code: ExitCode
+    meaning: str
+    deploy: str = ""
+    rollback: str = ""
+
+
+MEANINGS = (
+    Meaning(
+        ExitCode.OK,
+        "done",
+        "promoted, adopted; or the live release is this one already; or a plan was shown; or you said no at the prompt",
+        "the release that was asked for has answered right",
+    ),
+    Meaning(
+        ExitCode.UNEXPECTED,
+        "something unexpected: the message says what, and names the file with the traceback where there is one",
+        "yes",
+        "yes",
+    ),
+    Meaning(
+        ExitCode.USAGE,
+        "usage: the command line, the profile or the site file is wrong; found before anybody connects",
+        "yes",
+        "yes",
+    ),
+    Meaning(ExitCode.ROLLED_BACK, "rolled back, the service is healthy on known-good", "yes"),
+    Meaning(ExitCode.SERVICE_DOWN, "the way back failed, or there was none: the service is down", "yes", "yes"),
+    Meaning(
+        ExitCode.REFUSED,
+        "refused, nothing was changed: something is missing or in the way on the host, its key is not the known one, "
+        "no root without a password; or the trial was promoted before the rollback came",
+        "yes",
+        "yes",
+    ),
+    Meaning(
+        ExitCode.UNREACHABLE,
+        "the host cannot be reached, does not let the user in, or was lost for two minutes (`--patience`); "
+        "an operation that was filed goes on there",
+        "yes",
+        "yes",
+    ),
+    Meaning(
+        ExitCode.LOCKED, "locked: another operation is under way", "yes", "yes; one without `--to` ends a trial instead"
+    ),
+    Meaning(ExitCode.UNHEALTHY, "`status`: the service is not healthy; `doctor`, `overlay check`: something is bad"),
+    Meaning(ExitCode.NOT_WAITED, "`rollback --no-wait` only: filed, nobody has checked an answer yet", rollback="yes"),
+    Meaning(ExitCode.INTERRUPTED, "interrupted; an operation that was filed goes on at the host", "yes", "yes"),
+)
 
 _DEPLOY = {
     "promoted": ExitCode.OK,

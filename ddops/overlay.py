@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import hashlib
 import json
 import re
@@ -47,11 +48,25 @@ def algorithms() -> list[str]:
     return [str(name) for name in _toml()["tool"]["ddops-overlay"]["algorithms"]]
 
 
-def environment(settings: dict[str, Any], path: str) -> dict[str, str]:
-    """Returns the variables that switch the overlay on in one engine, and nothing else."""
+def pins() -> dict[str, Any]:
+    """Returns what the overlay was written for: ``sglang``, its version, and ``sources``, dotted target to sha256.
+
+    They are read, not imported: the overlay is for the engine's interpreter.
+    """
+    tree = ast.parse(files()[f"{_PACKAGE}/pins.py"])
+    found: dict[str, Any] = {}
+    for node in tree.body:
+        if isinstance(node, (ast.Assign, ast.AnnAssign)) and node.value is not None:
+            target = node.target if isinstance(node, ast.AnnAssign) else node.targets[0]
+            if isinstance(target, ast.Name):
+                found[target.id] = ast.literal_eval(node.value)
+    return {"sglang": found["SGLANG"], "sources": found["SOURCES"]}
+
+
+def environment(settings: dict[str, Any]) -> dict[str, str]:
+    """Returns the variables that switch the overlay on in one engine; its folder has to be on PYTHONPATH."""
     names = sorted({name for points in _project()["entry-points"].values() for name in points})
     return {
-        "PYTHONPATH": path,
         "SGLANG_PLUGINS": ",".join(names),
         "DDOPS_OVERLAY": json.dumps(settings, sort_keys=True),
     }

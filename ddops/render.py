@@ -17,7 +17,7 @@ from typing import Any
 
 import jinja2
 
-from . import __version__, overlay, quoting, resources
+from . import __version__, diffs, overlay, quoting, resources
 from .errors import UsageError
 from .limits import Limits
 from .profile import Drafting, Profile
@@ -81,6 +81,8 @@ def release(profile: Profile, site: Site, service: str, options: Options, number
 
     Raises UsageError for a value of the profile or the site that no unit and no environment can hold.
     """
+    patches = diffs.of(site)
+    _possible(profile, site, options, patches)
     try:
         fingerprint = _fingerprint(_files(profile, site, service, options, 0), site)
         files = _files(profile, site, service, options, number)
@@ -97,7 +99,8 @@ def release(profile: Profile, site: Site, service: str, options: Options, number
         "graphs": options.graphs,
         "algorithm": options.drafting.algorithm,
         "max_running": options.limits.max_running,
-        "overlay": overlay.sha256(),
+        "overlay": diffs.identity(site.overlay, patches),
+        **({"tree": patches.tree()} if patches else {}),
         "drill": options.drill,
         "fingerprint": fingerprint,
         "engine": {
@@ -119,13 +122,29 @@ def release(profile: Profile, site: Site, service: str, options: Options, number
                 **_expected(profile),
             },
             "graphs": options.graphs,
-            "overlay": overlay.sha256(),
-            "overlay_ranks": profile.overlay.ranks,
+            "overlay": overlay.sha256() if site.overlay.plugin else None,
+            "overlay_ranks": profile.overlay.ranks if site.overlay.plugin else 0,
         },
         "files": {name: hashlib.sha256(data).hexdigest() for name, data in sorted(files.items())},
     }
     text = json.dumps(manifest, indent=1, sort_keys=True).encode() + b"\n"
     return Rendered(number, str(manifest["unit"]), files, text, fingerprint)
+
+
+def _possible(profile: Profile, site: Site, options: Options, patches: diffs.Diffs | None) -> None:
+    """Raises UsageError where the site's overlay does not go with the profile."""
+    if patches and patches.pins.sglang != profile.sglang:
+        raise UsageError(
+            f"the diffs are for SGLang {patches.pins.sglang}, profile {profile.name} for {profile.sglang}",
+            "a release runs one version",
+            "a profile of your own for that version, or other diffs",
+        )
+    needs = [
+        *(["its platform is the plug-in's"] if profile.overlay.platform else []),
+        *(["a drill is the plug-in's"] if options.drill else []),
+    ]
+    if needs and not site.overlay.plugin:
+        raise UsageError(f"profile {profile.name} needs the plug-in", "; ".join(needs), "overlay: {plugin: true}")
 
 
 def spec(profile: Profile, site: Site, service: str) -> dict[str, Any]:
@@ -190,15 +209,22 @@ def environment(profile: Profile, site: Site, service: str, options: Options, na
     if profile.hardware.arch != "cpu":
         settings["arch"] = profile.hardware.arch
         settings["verify_tile"] = [tile.queries, tile.keys, tile.warps] if tile else None
-    number = name.rpartition("-")[2]
+    folder = f"{_ROOT}/{service}/releases/{name.rpartition('-')[2]}"
     return {
         **own,
-        **overlay.environment(settings, f"{_ROOT}/{service}/releases/{number}/overlay"),
+        **(overlay.environment(settings) if site.overlay.plugin else {}),
+        # before site-packages: the copy is the sglang that the engine imports
+        **_python_path(folder, plugin=site.overlay.plugin, tree=bool(site.overlay.diffs)),
         "HOME": f"/var/cache/{service}",
         "XDG_CACHE_HOME": f"/var/cache/{service}",
         # what kernels are compiled with at their first use, such as ninja, lies beside the engine's python
         "PATH": f"{PurePosixPath(site.engine.python).parent}:{own.get('PATH', _PATH)}",
     }
+
+
+def _python_path(folder: str, *, plugin: bool, tree: bool) -> dict[str, str]:
+    paths = [f"{folder}/overlay"] * plugin + [f"{folder}/tree"] * tree
+    return {"PYTHONPATH": ":".join(paths)} if paths else {}
 
 
 def _expected(profile: Profile) -> dict[str, Any]:
@@ -245,7 +271,11 @@ def _files(profile: Profile, site: Site, service: str, options: Options, number:
         f"{service}-front.service": "front.service.j2",
     }
     rendered = {path: _template(template).render(values).encode() for path, template in texts.items()}
-    return rendered | {f"overlay/{path}": data for path, data in overlay.files().items()}
+    if patches := diffs.of(site):
+        rendered |= patches.texts
+    if site.overlay.plugin:
+        rendered |= {f"overlay/{path}": data for path, data in overlay.files().items()}
+    return rendered
 
 
 def _fingerprint(files: dict[str, bytes], site: Site) -> str:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from . import deploy, evidence, overlay, render
+from . import deploy, evidence, render
 from .errors import UsageError
 from .evidence import Known
 from .limits import Limits
@@ -24,6 +24,7 @@ class Written:
     passed_over: tuple[tuple[str, str], ...]
     known: list[Known]
     limits: Limits
+    overlay: str
 
     def as_json(self) -> dict[str, Any]:
         return {
@@ -32,7 +33,7 @@ class Written:
             "passed_over": [{"algorithm": name, "reason": reason} for name, reason in self.passed_over],
             "evidence": [entry.as_json() for entry in self.known],
             "limits": self.limits.as_json(),
-            "overlay": overlay.sha256(),
+            "overlay": self.overlay,
         }
 
 
@@ -54,5 +55,10 @@ def write(effective: Effective, service: str, number: int, folder: Path) -> Writ
     except OSError as error:
         raise UsageError(f"cannot write to {folder}", error.strerror or str(error)) from None
     return Written(
-        paths, options.drafting.algorithm, passed_over, evidence.of_profile(effective.profile, options), options.limits
+        paths=paths,
+        algorithm=options.drafting.algorithm,
+        passed_over=passed_over,
+        known=evidence.of_profile(effective.profile, options),
+        limits=options.limits,
+        overlay=rendered.as_manifest()["overlay"],
     )

@@ -16,7 +16,7 @@ from . import site as sites
 from .agent.layout import SERVICE_NAME, SERVICE_NAME_IN_WORDS
 from .errors import UsageError
 from .profile import Profile
-from .site import HostEntry, Site
+from .site import HostEntry, OverlayEntry, Site
 
 
 def _switch(text: str) -> bool:
@@ -34,7 +34,15 @@ _ASKED: dict[str, tuple[str, Callable[[str], Any]]] = {
     "algorithm": ("algorithm", str),
     "soak": ("soak", durations.seconds),
 }
-_OTHERS = ("DDOPS_SITE", "DDOPS_HOST", "DDOPS_SERVICE")
+_OTHERS = {
+    "DDOPS_SITE": "the site file, instead of those that are found",
+    "DDOPS_HOST": "the host, where --host is not given",
+    "DDOPS_SERVICE": "the service, where --service is not given",
+}
+VARIABLES = {
+    **{f"DDOPS_{name.upper()}": f"as --{name.replace('_', '-')} of a deploy, which wins" for name in _ASKED},
+    **_OTHERS,
+}
 _NOT_OURS = ("DDOPS_LAB_", "DDOPS_TEST_", "DDOPS_OVERLAY")
 
 
@@ -80,7 +88,7 @@ class Effective:
             if (value := getattr(self.asked, name)) is not None:
                 found[key] = value
         if self.site and self.host:
-            parts = self.site.model_dump(include={"engine", "model", "drafter", "secrets"})
+            parts = self.site.model_dump(include={"engine", "model", "drafter", "overlay", "secrets"})
             found |= {f"site.{key}": value for key, value in _leaves(parts, ())}
         return [(key, value, self._origin(key)) for key, value in found.items()]
 
@@ -119,6 +127,8 @@ def resolve(name: str, site_flag: Path | None, host: str | None, flags: Asked, *
     for key, target in (("python", "engine.python"), ("model", "model"), ("drafter", "drafter")):
         if getattr(entry, key):
             where[f"site.{target}"] = at_home.origins[f"hosts.{chosen}.{key}"]
+    for key in OverlayEntry.model_fields if entry.overlay else ():
+        where[f"site.overlay.{key}"] = at_home.origins.get(f"hosts.{chosen}.overlay.{key}", "default")
     return Effective(
         merged.value, at_home.value.at(entry), chosen, entry, asked, where | _named(merged.origins, path) | origins
     )

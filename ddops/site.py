@@ -18,6 +18,13 @@ _ADDRESS = r"^[^\s@,-][^\s@,]*$"
 _JUMP = r"^[^\s,-][^\s,]*(,[^\s,-][^\s,]*)*$"
 
 
+class OverlayEntry(Strict):
+    """What changes SGLang: the plug-in that ddops carries, and a folder of diffs of the site's own."""
+
+    diffs: str | None = None
+    plugin: bool = True
+
+
 class HostEntry(Strict):
     """One host: an address, or ``local`` for this machine. What is left out comes from ssh_config.
 
@@ -35,6 +42,7 @@ class HostEntry(Strict):
     python: str | None = None
     model: str | None = None
     drafter: str | None = None
+    overlay: OverlayEntry | None = None
     overrides: dict[str, Any] = Field(default_factory=dict)
 
 
@@ -54,6 +62,7 @@ class Site(Strict):
     engine: EngineEntry
     model: str
     drafter: str | None = None
+    overlay: OverlayEntry = Field(default_factory=OverlayEntry)
     secrets: list[str] = Field(default_factory=list)
     notify: Notify = Field(default_factory=Notify)
     profiles: dict[str, dict[str, Any]] = Field(default_factory=dict)
@@ -67,7 +76,7 @@ class Site(Strict):
 
     def at(self, entry: HostEntry) -> Site:
         """Returns the site with what the host has of its own."""
-        own: dict[str, Any] = {"model": entry.model, "drafter": entry.drafter}
+        own: dict[str, Any] = {"model": entry.model, "drafter": entry.drafter, "overlay": entry.overlay}
         own["engine"] = EngineEntry(python=entry.python) if entry.python else None
         return self.model_copy(update={k: v for k, v in own.items() if v})
 

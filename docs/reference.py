@@ -13,7 +13,8 @@ from typing import Any, NamedTuple
 import yaml
 from pydantic import BaseModel
 
-from ddops import deploy, profile, resources, settings, site
+from ddops import deploy, exit_codes, manual, profile, resources, settings, site
+from ddops.cli.app import command
 from ddops.errors import DdopsError
 from ddops.site import Site
 
@@ -111,7 +112,8 @@ def table(model: type[BaseModel], text: str, entry: str = "") -> str:
     rows = ["| key | is | says |", "| --- | --- | --- |"]
     for path, kind in model_keys(model).items():
         name = ".".join(path).replace(".[]", "[]")
-        rows.append(f"| `{name}` | {kind} | {said.get(path, '').replace('|', '/')} |")
+        says = said.get(path) or said.get(path[2:], "")  # of a host: as the site itself has it
+        rows.append(f"| `{name}` | {kind} | {says.replace('|', '/')} |")
     return "\n".join(rows)
 
 
@@ -152,6 +154,14 @@ def evidence() -> str:
     return "\n".join(rows)
 
 
+def codes() -> str:
+    """Returns every exit code with what it says after each kind of command."""
+    rows = ["| code | meaning | after `deploy`, `adopt` | after `rollback` |", "| --- | --- | --- | --- |"]
+    for each in exit_codes.MEANINGS:
+        rows.append(f"| {int(each.code)} | {each.meaning} | {each.deploy or '-'} | {each.rollback or '-'} |")
+    return "\n".join(rows)
+
+
 def pages() -> dict[str, str]:
     """Returns the pages by their names."""
     text = (resources.folder("profiles") / "b300.yaml").read_text()
@@ -160,7 +170,8 @@ def pages() -> dict[str, str]:
     profiles = profiles.replace("{{ budgets }}", budgets()).replace("{{ evidence }}", evidence())
     commented = (resources.folder("templates") / "site.yaml").read_text()
     sites = (DOCS / "site.in.md").read_text().replace("{{ keys }}", table(site.Site, commented, "gpu-1"))
-    return {"profiles.md": profiles, "site.md": sites}
+    exits = (DOCS / "exit-codes.in.md").read_text().replace("{{ codes }}", codes())
+    return {"profiles.md": profiles, "site.md": sites, "exit-codes.md": exits, "ddops.1": manual.page(command())}
 
 
 if __name__ == "__main__":

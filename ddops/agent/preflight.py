@@ -35,10 +35,11 @@ def check(op: Operation, trial: Release, way_back: Release | None) -> dict[str, 
     _drill(trial, bool(request.get("drill_anyway")))
     if way_back:
         found["way_back"] = restore.prove(way_back)
-        _untouched(way_back)
+        untouched(way_back)
         if not request.get("force"):
-            _serves(way_back)
-            _same_stack(layout, way_back)
+            serves(way_back)
+            if python := same_stack(way_back):
+                _undamaged(layout, python)
     systemd.must_not_be_masked(
         trial.unit, layout.alias, *([layout.front_socket, layout.front_service] if trial.front else [])
     )
@@ -89,7 +90,8 @@ def _not_proven_bad(layout: Layout, trial: Release, stack_now: dict[str, Any]) -
         )
 
 
-def _serves(way_back: Release) -> None:
+def serves(way_back: Release) -> None:
+    """Asks known-good one question; raises Refused where it does not answer right."""
     gates, engine = way_back.gates["smoke"], service.engine_of(way_back)
     try:
         ask(engine, gates["questions"][0], gates["max_tokens"], way_back.deadlines["answer"], stream=False)
@@ -101,7 +103,8 @@ def _serves(way_back: Release) -> None:
         ) from None
 
 
-def _untouched(way_back: Release) -> None:
+def untouched(way_back: Release) -> None:
+    """Raises Refused where systemd would start something else than what was promoted."""
     if edited := restore.edited(way_back):
         raise Refused(
             f"{way_back.unit} is not what release {way_back.number} was promoted with",
@@ -110,11 +113,15 @@ def _untouched(way_back: Release) -> None:
         )
 
 
-def _same_stack(layout: Layout, way_back: Release) -> None:
+def same_stack(way_back: Release) -> str | None:
+    """Raises Refused where SGLang, its environment or the model is not what known-good was promoted on.
+
+    Returns the interpreter of known-good, None where nothing of all that was recorded.
+    """
     recorded = durable.read_json(way_back.directory / "stack.json")
     python, model = way_back.manifest["engine"].get("python"), way_back.manifest["engine"].get("model")
     if not recorded or not python:
-        return
+        return None
     now = stack.describe(python, model)
     for key, name in (
         ("sglang", "SGLang"),
@@ -127,6 +134,10 @@ def _same_stack(layout: Layout, way_back: Release) -> None:
                 f"{recorded[key][:16]} became {now[key][:16]}: the way back is not proven",
                 "put it back; or, knowing that known-good may not start again: --force",
             )
+    return str(python)
+
+
+def _undamaged(layout: Layout, python: str) -> None:
     if wrong := stack.damaged(layout, python):
         raise Refused("SGLang on this host is damaged", "; ".join(wrong[:3]), "reinstall it, known-good needs it too")
 
@@ -151,11 +162,16 @@ def _port_free(port: int, what: str) -> None:
 
 
 def _front_port(layout: Layout, port: int, way_back: Release | None) -> None:
+    if taken(layout, port, way_back):
+        _port_free(port, "the public port")
+
+
+def taken(layout: Layout, port: int, way_back: Release | None) -> bool:
+    """Says whether somebody else than the service holds its public port."""
     inodes = processes.listener(port)
     if not inodes:
-        return
+        return False
     ours = {1} | (processes.pids(systemd.show(layout.front_service).cgroup))
     if way_back:
         ours |= processes.pids(systemd.show(way_back.unit).cgroup)
-    if not processes.holders(inodes) & ours:
-        _port_free(port, "the public port")
+    return not processes.holders(inodes) & ours

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any
 
-from . import durable
+from . import durable, patched_tree
 from .errors import Refused
 from .layout import Layout
 
@@ -100,6 +100,13 @@ def next_number(layout: Layout) -> int:
 
 def problems(release: Release) -> list[str]:
     """Compares a release's files with its manifest, byte for byte; returns what differs."""
+    found = _differing(release)
+    if tree := release.manifest.get("tree"):
+        found += patched_tree.problems(release.directory, tree)
+    return found
+
+
+def _differing(release: Release) -> list[str]:
     found = []
     for name, want in release.manifest["files"].items():
         path = Path(name) if release.adopted else release.directory / name
@@ -116,8 +123,8 @@ def problems(release: Release) -> list[str]:
 def unpack(layout: Layout, archive: bytes, manifest: bytes) -> Release:
     """Stores a release: unpacked under a temporary name, verified, synced, renamed.
 
-    Raises Refused where the archive has an unsafe member, differs from the manifest, or its
-    number is not the next one.
+    Raises Refused where the archive has an unsafe member, differs from the manifest, its number is not the next
+    one, or its diffs do not fit the host's SGLang.
     """
     import tarfile  # the supervisor unpacks nothing, and does without it
 
@@ -140,7 +147,7 @@ def unpack(layout: Layout, archive: bytes, manifest: bytes) -> Release:
                 _extract(tar, member, incoming)
         durable.write(incoming / MANIFEST, manifest)
         staged = Release(number, incoming, "", described)
-        if wrong := problems(staged):
+        if wrong := _differing(staged):
             raise Refused("the archive does not match its manifest", "; ".join(wrong), "run the same command again")
         for path in incoming.rglob("*"):
             if path.is_file():
@@ -148,6 +155,8 @@ def unpack(layout: Layout, archive: bytes, manifest: bytes) -> Release:
                     os.fsync(file.fileno())
             else:
                 durable.sync_directory(path)
+        if tree := described.get("tree"):
+            patched_tree.build(incoming, described["engine"]["python"], tree, sorted(tree["diffs"]))
         durable.sync_directory(incoming)
         os.replace(incoming, layout.release_dir(number))
     except BaseException:

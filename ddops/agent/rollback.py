@@ -90,7 +90,9 @@ def _return_to(op: Operation, target: Release, live: Release | None) -> dict[str
     op.log.must_write_ahead = False
     try:
         with op.log.step("drain") as found:
-            found.update(front.close(layout, front.public_port(live, target), 0))
+            # an adopted unit holds the public port itself and frees it when it is stopped
+            owns_port = live is not None and live.front is None
+            found.update(front.close(layout, None if owns_port else front.public_port(live, target), 0))
         loading = _loads(op, target)
         for release in _running(op, target, live):
             if not (loading and release.number == target.number):

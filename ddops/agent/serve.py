@@ -17,7 +17,21 @@ from pathlib import Path
 from subprocess import SubprocessError
 from typing import Any, BinaryIO
 
-from . import adopt, brakes, logs, observe, plan, preflight, requests, site, status, systemd
+from . import (
+    adopt,
+    brakes,
+    doctor,
+    logs,
+    observe,
+    overlay_fit,
+    patched_tree,
+    plan,
+    preflight,
+    requests,
+    site,
+    status,
+    systemd,
+)
 from .errors import AgentError
 from .layout import Layout, layout_of, services
 
@@ -29,7 +43,9 @@ def _layout(args: dict[str, Any]) -> Layout:
 
 def _stage(args: dict[str, Any], payload: bytes) -> Iterator[dict[str, Any]]:
     layout = _layout(args)
-    preflight.room(layout, len(payload) * 4, int(args["files"]))
+    described = json.loads(args["manifest"])
+    copied, files = patched_tree.size(described["engine"]["python"]) if described.get("tree") else (0, 0)
+    preflight.room(layout, len(payload) * 4 + copied, int(args["files"]) + files)
     yield _result(requests.stage(layout, payload, args["manifest"].encode()))
 
 
@@ -71,9 +87,24 @@ def _site(args: dict[str, Any], _: bytes) -> Iterator[dict[str, Any]]:
     yield _result(site.check(args["about"]))
 
 
+def _doctor(args: dict[str, Any], _: bytes) -> Iterator[dict[str, Any]]:
+    yield _result(doctor.check(args["about"]))
+
+
+def _overlay(args: dict[str, Any], _: bytes) -> Iterator[dict[str, Any]]:
+    yield _result(overlay_fit.check(args["about"]))
+
+
+def _pins(args: dict[str, Any], _: bytes) -> Iterator[dict[str, Any]]:
+    yield _result(overlay_fit.pins(args["python"], args["diffs"]))
+
+
 CALLS = {
     "services": _services,
     "site": _site,
+    "doctor": _doctor,
+    "overlay": _overlay,
+    "pins": _pins,
     "facts": _simple(plan.facts, "about"),
     "texts": _simple(plan.texts),
     "inspect": _simple(adopt.inspect, "unit", "port", "spec"),

@@ -21,11 +21,8 @@ def site_packages(python: str) -> Path | None:
     return found[-1] if found else None
 
 
-def describe(python: str, model: str) -> dict[str, Any]:
-    """Returns SGLang's version and the digests that tell whether anything below a release has changed.
-
-    Raises Refused where the environment, SGLang in it, or the model is not there.
-    """
+def version(python: str) -> str:
+    """Returns SGLang's version; raises Refused where the environment or SGLang in it is not there."""
     packages = site_packages(python)
     if packages is None or not Path(python).exists():
         raise Refused(
@@ -36,14 +33,20 @@ def describe(python: str, model: str) -> dict[str, Any]:
     sglang = sorted(packages.glob("sglang-*.dist-info"))
     if not sglang:
         raise Refused(f"SGLang is not in the environment of {python}", str(packages), "install it there")
+    return sglang[-1].name[len("sglang-") : -len(".dist-info")]
+
+
+def describe(python: str, model: str) -> dict[str, Any]:
+    """Returns SGLang's version and the digests that tell whether anything below a release has changed.
+
+    Raises Refused where the environment, SGLang in it, or the model is not there.
+    """
+    here, packages = version(python), site_packages(python)
+    assert packages is not None  # noqa: S101 - its version was found there
     digest = hashlib.sha256()
     for record in sorted(packages.glob("*.dist-info/RECORD")):
         digest.update(record.parent.name.encode() + record.read_bytes())
-    return {
-        "sglang": sglang[-1].name[len("sglang-") : -len(".dist-info")],
-        "environment": digest.hexdigest(),
-        "model": _model(Path(model)),
-    }
+    return {"sglang": here, "environment": digest.hexdigest(), "model": _model(Path(model))}
 
 
 def _model(folder: Path) -> str:
@@ -63,10 +66,18 @@ def damaged(layout: Layout, python: str) -> list[str]:
 
     A file that was right once is believed as long as its inode, size and change time stay.
     """
+    remembered = durable.read_json(layout.root / "verified.json") or {}
+    wrong, right = against_record(python, remembered)
+    if right != remembered:
+        durable.write_json(layout.root / "verified.json", right)
+    return wrong
+
+
+def against_record(python: str, remembered: dict[str, list[int]]) -> tuple[list[str], dict[str, list[int]]]:
+    """Returns what differs from SGLang's RECORD, and the marks of the files that do not; writes nothing."""
     packages = site_packages(python)
     if packages is None:
-        return [f"{python}: no environment"]
-    remembered = durable.read_json(layout.root / "verified.json") or {}
+        return [f"{python}: no environment"], remembered
     right: dict[str, list[int]] = {}
     wrong = []
     for record in packages.glob("sglang-*.dist-info/RECORD"):
@@ -84,9 +95,7 @@ def damaged(layout: Layout, python: str) -> list[str]:
                 wrong.append(f"{path}: {error.strerror}")
                 continue
             right[name] = mark
-    if right != remembered:
-        durable.write_json(layout.root / "verified.json", right)
-    return wrong
+    return wrong, right
 
 
 def _sha256(path: Path) -> str:

@@ -17,11 +17,14 @@ from . import (
     confirm,
     deploy,
     diff,
+    doctor,
     faults,
+    help,
     history,
     lab,
     logs,
     output,
+    overlay,
     pause,
     profile,
     render,
@@ -42,19 +45,28 @@ app = typer.Typer(
     add_completion=True,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-for verb in (deploy, diff, render, rollback, status, watch, history, logs, adopt, confirm, pause, resume, version):
+for verb in (
+    *(deploy, diff, render, rollback, status, doctor, watch, history, logs),
+    *(adopt, confirm, pause, resume, version, help),
+):
     app.command(verb.NAME)(verb.command)
 app.add_typer(profile.app, name="profile")
 app.add_typer(site.app, name="site")
+app.add_typer(overlay.app, name="overlay")
 app.add_typer(lab.app, name="lab")
 app.add_typer(faults.app, name="faults")
+
+
+def command() -> Any:
+    """Returns the root of the command line, of which the manual page is made."""
+    return typer.main.get_command(app)
 
 
 def run(arguments: list[str]) -> int:
     """Runs one command line; returns the exit code."""
     as_json = "--json" in arguments
     try:
-        result: Any = app(arguments, standalone_mode=False)
+        result: Any = app(arguments, prog_name="ddops", standalone_mode=False)
     except DdopsError as error:
         return output.error(error.what, error.why, error.hint, error.exit_code, as_json=as_json)
     except (KeyboardInterrupt, typer.Abort):
@@ -63,7 +75,7 @@ def run(arguments: list[str]) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return ExitCode.OK
     except Exception as error:  # noqa: BLE001 - the last place: nothing may end in a traceback on the screen
-        return _usage(error) or _unexpected(error, as_json=as_json)
+        return _usage(error, as_json=as_json) or _unexpected(error, as_json=as_json)
     if result == ExitCode.INTERRUPTED:  # typer's own way to say so, too
         at_lab = arguments[:1] == ["lab"]
         why = "a lab host may be half made" if at_lab else "nothing was changed at a host"
@@ -84,12 +96,17 @@ def end(code: int) -> int:
     return code
 
 
-def _usage(error: Exception) -> int:
-    """Shows a usage error as typer does; returns 0 for any other exception."""
+def _usage(error: Exception, *, as_json: bool) -> int:
+    """Shows a usage error as typer does, with --json as a document too; returns 0 for any other exception."""
     show = getattr(error, "show", None)
     if show is None:
         return 0
     show()
+    if as_json:
+        context = getattr(error, "ctx", None)
+        what, hint = str(error.format_message()), f"{context.command_path if context else 'ddops'} -h"  # type: ignore[attr-defined]
+        why = "the command line cannot be understood"
+        output.document({"error": {"code": int(ExitCode.USAGE), "what": what, "why": why, "hint": hint}})
     return int(ExitCode.USAGE)
 
 

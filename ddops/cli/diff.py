@@ -43,6 +43,7 @@ def command(
     request = operation.Request(asked=effective.asked, first=True, force=True)
     name, entry, at_home = effective.place()
     operation.options_of(effective.profile, at_home, request)
+    output.asking(name)
     agent = target.connector(name, entry, effective.service(service))()
     made = operation.plan(agent, effective.profile, at_home, entry, request, compare=True)
     output.document({"plan": made.describe()}) if as_json else planned.show(made, output.data)

@@ -17,10 +17,21 @@ def paint(text: str, colour: str, stream: Any = None) -> str:
     return text if plain else f"\033[{_COLOURS[colour]}m{text}\033[0m"
 
 
+def alive(stream: Any) -> bool:
+    """Says whether a line can be written over on the stream: on a terminal that is not a dumb one."""
+    return bool(stream.isatty()) and os.environ.get("TERM") != "dumb"
+
+
 def say(text: str = "") -> None:
     """Writes one line for people."""
     sys.stderr.write(text + "\n")
     sys.stderr.flush()
+
+
+def asking(host: str) -> None:
+    """Says at once on a terminal whom a command waits for: to connect may take seconds."""
+    if alive(sys.stderr):
+        say(paint(f"asking {host}", "dim"))
 
 
 def data(text: str) -> None:

@@ -7,7 +7,7 @@ import sys
 import time
 from typing import Any
 
-from .output import paint, say
+from .output import alive, paint, say
 
 _NAMES = {
     "preflight": "preflight",
@@ -39,7 +39,7 @@ class Progress:
     """Prints events as they come. On a terminal the running step shows its last word in place."""
 
     def __init__(self) -> None:
-        self._alive = sys.stderr.isatty()
+        self._alive = alive(sys.stderr)
         self._running = self._said = ""
         self._began = 0.0
 

@@ -36,6 +36,7 @@ def check(host: HostOption = None, site: SiteOption = None, as_json: JsonOption 
     from ..exit_codes import ExitCode
     from . import output
 
+    output.asking(host or "each host of the site")
     found = site_file.check(site, host)
     if as_json:
         output.document({"hosts": [each.as_json() for each in found]})

@@ -11,6 +11,7 @@ from .. import hosts, site
 from ..errors import Refused, UsageError
 from ..remote import Agent
 from ..site import HostEntry
+from . import output
 
 
 def entry(host: str | None, site_file: Path | None) -> tuple[str, HostEntry]:
@@ -34,6 +35,7 @@ def connector(name: str, found: HostEntry, service: str) -> Callable[[], Agent]:
 def existing(host: str | None, site_file: Path | None, service: str | None) -> tuple[Agent, Callable[[], Agent]]:
     """Returns the agent of a service that the host has already: the named one, or the only one."""
     name, found = entry(host, site_file)
+    output.asking(name)
     agent = Agent(hosts.connect(name, found), service or "")
     service = service or os.environ.get("DDOPS_SERVICE")
     known = agent.ask("services")

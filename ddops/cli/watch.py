@@ -19,7 +19,7 @@ def command(
     from .live import Live
 
     agent, connect = target.existing(host, site, service)
-    show = Live(alive=sys.stdout.isatty())
+    show = Live(alive=output.alive(sys.stdout))
     try:
         for event in watching.events(agent, connect):
             output.data(json.dumps(event)) if as_json else show(event)

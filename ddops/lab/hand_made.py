@@ -33,7 +33,7 @@ def start(lab: Lab, name: str, profile: Profile, python: str, model: str) -> Non
     Raises LabError where the host does not take it.
     """
     settings = {"release": "by-hand", "platform": profile.overlay.platform, "drill": None}
-    environment = {**profile.launch.environment, **overlay.environment(settings, _OVERLAY)}
+    environment = {**profile.launch.environment, **overlay.environment(settings), "PYTHONPATH": _OVERLAY}
     text = _TEXT.format(
         environment="\n".join("Environment=" + quoting.unit_command([f"{n}={v}"]) for n, v in environment.items()),
         command=quoting.unit_command(_command(profile, python, model)),

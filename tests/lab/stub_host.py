@@ -24,6 +24,7 @@ def make_folder(folder: Path) -> Path:
     for name in ("sglang", "sglang-0.5.16.dist-info"):
         (packages / name).mkdir(parents=True)
     (packages / "sglang-0.5.16.dist-info/RECORD").write_text("sglang-0.5.16.dist-info/RECORD,,\n")
+    (packages / "sglang/__init__.py").write_text("")
     (packages / "sglang/launch_server.py").write_bytes((Path(__file__).parent / "stub/engine.py").read_bytes())
     (folder / "pyvenv.cfg").write_text("home = /usr/bin\n")
     (folder / "bin").mkdir()

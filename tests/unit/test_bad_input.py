@@ -6,6 +6,7 @@ import json
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
@@ -21,7 +22,7 @@ SITE = "hosts: {gpu-1: {address: 127.0.0.1, port: 1}}\nengine: {python: /p}\nmod
 HOSTILE = ["../../etc", "a/b", "/etc", "-x", "--now", "ünit", "a b", "a\nb", "", "x" * 300, "%n", "$(id)", "A", "a.b"]
 
 
-def ddops(folder: Path, *args: str) -> tuple[int, dict[str, str], str]:
+def ddops(folder: Path, *args: str) -> tuple[int, dict[str, Any], str]:
     """Runs ddops with --json; returns its exit code, the error of its document, and stderr."""
     (folder / "site.yaml").write_text(SITE)
     done = subprocess.run(
@@ -88,9 +89,12 @@ def test_a_wrong_value_ends_with_2_and_the_next_step(args: list[str], what: str,
     ],
 )
 def test_what_the_command_line_cannot_take_ends_with_2(args: list[str], tmp_path: Path) -> None:
-    code, _, stderr = ddops(tmp_path, *args)
+    code, error, stderr = ddops(tmp_path, *args)
     assert code == 2
     assert "Error" in stderr or "Invalid" in stderr
+    assert error["code"] == 2
+    assert error["what"] in " ".join(stderr.split())
+    assert error["hint"] == f"ddops {args[0]} -h"
 
 
 def test_no_traceback_for_an_address_that_cannot_be(tmp_path: Path) -> None:
@@ -151,6 +155,24 @@ def test_what_systemd_calls_a_service_is_a_unit(name: str) -> None:
         (SITE.replace("port: 1", "jump: 'a b'"), "hosts.gpu-1.jump"),
         ("? [a]\n: b\n", "is not valid YAML"),
         ("hosts: !!python/object/apply:os.system [id]\n", "is not valid YAML"),
+        (SITE.replace("port: 1", "port: 022"), "is not valid YAML"),
+        (SITE.replace("port: 1", "port: 1:30"), "is not valid YAML"),
+        (SITE.replace("port: 1", "lab: on"), "is not valid YAML"),
+        (SITE.replace("/m", "no"), "is not valid YAML"),
+        (SITE.replace("port: 1", "port: true"), "hosts.gpu-1.port"),
+        (SITE.replace("port: 1", "port: 1.5"), "hosts.gpu-1.port"),
+        (SITE.replace("port: 1", "port: [1]"), "hosts.gpu-1.port"),
+        (SITE.replace("port: 1", "lab: maybe"), "hosts.gpu-1.lab"),
+        (SITE.replace("port: 1", "prot: 1"), "unknown key 'hosts.gpu-1.prot'"),
+        (SITE.replace("model: /m", "model: 2026-01-02"), "model"),
+        (SITE + "secrets: /etc/x\n", "secrets"),
+        (SITE + "secrets: [x]\n", "secrets"),
+        (SITE + "secrets:\n\t- /etc/x\n", "is not valid YAML"),
+        (SITE + "overlay: {diffs: a, diff: b}\n", "unknown key 'overlay.diff'"),
+        (SITE + "---\n" + SITE, "is not valid YAML"),
+        (SITE + "engine: {python: /q}\n", "is not valid YAML"),
+        ("# nothing\n", "hosts"),
+        ("hosts: {}\nengine: {python: /p}\nmodel: /m\n", "hosts"),
         ("- 1\n", "the file"),
         ("", "hosts"),
     ],

@@ -69,6 +69,8 @@ def test_output_that_cannot_be_written_is_an_error_and_one_that_nobody_reads_is_
         "site",
         "rollback",
         "status",
+        "doctor",
+        "overlay",
         "history",
         "logs",
         "adopt",

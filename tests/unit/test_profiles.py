@@ -80,7 +80,8 @@ def test_every_key_of_the_site_is_described() -> None:
         for path, comment in keys_of_file(text, set()).items()
     }
     known = set(REFERENCE.model_keys(site.Site))
-    assert known - set(said) == set()
+    # below a part of a host that is null: described where the site itself has that part
+    assert {key for key in known - set(said) if key[2:] not in said} == set()
     assert set(said) - known == {("hosts", "NAME")}
     assert [path for path, comment in said.items() if not comment and path in known] == []
     assert site.Site.model_validate(yaml.safe_load(text)).hosts["gpu-1"].profile == "b300"

@@ -1,0 +1,43 @@
+"""``ddops help``."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from .options import JsonOption
+
+NAME = "help"
+
+
+def command(
+    context: typer.Context,
+    topic: Annotated[
+        str | None, typer.Argument(metavar="TOPIC", help="exit-codes, variables or man; without one, what there is.")
+    ] = None,
+    as_json: JsonOption = False,
+) -> int:
+    """Explain a topic: exit codes, variables, the manual page."""
+    import difflib
+
+    from .. import manual
+    from ..errors import UsageError
+    from . import output
+
+    known = manual.topics()
+    if topic is None:
+        about = {name: text for name, (text, _) in known.items()}
+        if as_json:
+            output.document(about)
+            return 0
+        for name, text in about.items():
+            output.data(f"{name:12} {text}")
+        return 0
+    if topic not in known:
+        near = difflib.get_close_matches(topic, known, n=1)
+        hint = f"did you mean '{near[0]}'?" if near else "ddops COMMAND -h explains a command"
+        raise UsageError(f"unknown topic '{topic}'", f"known are: {', '.join(known)}", hint)
+    text = known[topic][1](context.find_root().command).rstrip("\n")
+    output.document({"topic": topic, "text": text}) if as_json else output.data(text)
+    return 0

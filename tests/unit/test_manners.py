@@ -1,0 +1,157 @@
+"""How ddops behaves on a terminal, to scripts and to shells."""
+
+from __future__ import annotations
+
+import json
+import os
+import pty
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ddops import exit_codes, manual, settings
+from ddops.cli.app import command
+from ddops.exit_codes import ExitCode
+from tests.unit.test_command_line import UNREACHABLE, ddops
+
+
+def on_a_terminal(argv: list[str], **variables: str) -> str:
+    """Runs a command with stdout and stderr on a terminal; returns all that it wrote there."""
+    mine, its = pty.openpty()
+    environment = {"PATH": "/usr/bin:/bin", "HOME": "/nonexistent", "TERM": "xterm", **variables}
+    with subprocess.Popen(argv, env=environment, stdin=subprocess.DEVNULL, stdout=its, stderr=its) as process:
+        os.close(its)
+        written = b""
+        while True:
+            try:
+                data = os.read(mine, 4096)
+            except OSError:  # nobody holds the other end any more
+                break
+            written += data
+        process.wait(30)
+    os.close(mine)
+    return written.decode()
+
+
+STEPS = """
+from ddops.cli.progress import Progress
+show = Progress()
+show({"event": "step", "step": "load"})
+show({"event": "alive"})
+show({"event": "step-done", "step": "load", "seconds": 1.0})
+"""
+
+
+def test_colour_and_lines_that_are_written_over_are_for_terminals_that_want_them() -> None:
+    error, steps = [sys.executable, "-m", "ddops", "help", "nothing"], [sys.executable, "-c", STEPS]
+    assert "\033[31merror:\033[0m" in on_a_terminal(error)
+    assert "\033" not in on_a_terminal(error, NO_COLOR="1")
+    assert "\033" not in on_a_terminal(error, TERM="dumb")
+    assert "\r\033[K" in on_a_terminal(steps)
+    dumb = on_a_terminal(steps, TERM="dumb")
+    assert "\033" not in dumb
+    assert "load" in dumb
+    assert "\033[3" not in on_a_terminal(steps, NO_COLOR="1"), "moving the cursor is no colour"
+
+
+@pytest.mark.parametrize("args", [["status"], ["history"], ["diff", "lab"], ["site", "check"], ["doctor"]])
+def test_a_terminal_is_told_whom_a_command_waits_for(args: list[str], tmp_path: Path) -> None:
+    (tmp_path / "site.yaml").write_text(UNREACHABLE)
+    argv = [sys.executable, "-m", "ddops", *args]
+    shown = on_a_terminal(argv, DDOPS_SITE=str(tmp_path / "site.yaml"), NO_COLOR="1")
+    first, rest = shown.split("\r\n", 1)
+    assert first.startswith("asking ")
+    assert "127.0.0.1" in rest or "cannot connect" in rest
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_each_shell_gets_its_completion(shell: str) -> None:
+    def run(**variables: str) -> str:
+        environment = {"PATH": "/usr/bin:/bin", "HOME": "/nonexistent", **variables}
+        argv = [str(Path(sys.executable).with_name("ddops"))]
+        done = subprocess.run(
+            argv, env=environment, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=True
+        )
+        return done.stdout
+
+    script = run(_DDOPS_COMPLETE=f"source_{shell}")
+    assert f"_DDOPS_COMPLETE=complete_{shell}" in script
+    words = {"COMP_WORDS": "ddops dep", "COMP_CWORD": "1", "_TYPER_COMPLETE_ARGS": "ddops dep"}
+    found = run(_DDOPS_COMPLETE=f"complete_{shell}", _TYPER_COMPLETE_FISH_ACTION="get-args", **words)
+    assert "deploy" in found
+    assert "rollback" not in found
+
+
+def commands(of: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], Any]]:
+    for name, each in of.commands.items():
+        yield (*path, name), each
+        if getattr(each, "commands", None):
+            yield from commands(each, (*path, name))
+
+
+def test_every_command_is_explained_within_80_columns(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from ddops.cli.app import run
+
+    monkeypatch.setenv("COLUMNS", "80")
+    monkeypatch.setenv("TERMINAL_WIDTH", "80")
+    for path, _ in commands(command()):
+        assert run([*path, "-h"]) == 0, path
+        text = capsys.readouterr().out
+        assert text.startswith("Usage: "), path
+        assert max(len(line) for line in text.splitlines()) <= 80, path
+
+
+@pytest.mark.parametrize("topic", list(manual.topics()))
+def test_a_topic_is_told_in_80_columns_and_as_a_document(topic: str, tmp_path: Path) -> None:
+    text = ddops("help", topic, folder=tmp_path).stdout
+    if topic != "man":
+        assert max(len(line) for line in text.splitlines()) <= 80
+    document = json.loads(ddops("help", topic, "--json", folder=tmp_path).stdout)
+    assert document == {"topic": topic, "text": text.rstrip("\n")}
+    assert topic in ddops("help", folder=tmp_path).stdout
+
+
+def test_every_code_and_variable_is_explained_and_an_unknown_topic_names_the_nearest(tmp_path: Path) -> None:
+    assert [each.code for each in exit_codes.MEANINGS] == list(ExitCode)
+    told = ddops("help", "exit-codes", folder=tmp_path).stdout
+    assert [line.split()[0] for line in told.splitlines() if line[0] != " "] == [str(int(code)) for code in ExitCode]
+    assert [line.split()[0] for line in manual.variables().splitlines()] == list(settings.VARIABLES)
+    wrong = ddops("help", "exit-code", "--json", folder=tmp_path)
+    assert wrong.returncode == 2
+    assert json.loads(wrong.stdout)["error"]["hint"] == "did you mean 'exit-codes'?"
+
+
+def test_the_manual_page_has_every_command_and_every_option() -> None:
+    page = manual.page(command()).replace(r"\-", "-")
+    for path, each in commands(command()):
+        if getattr(each, "commands", None):
+            continue
+        part = page.partition(f".SS ddops {' '.join(path)}")[2].partition("\n.S")[0]
+        assert part, path
+        for parameter in each.params:
+            for option in parameter.opts if parameter.param_type_name == "option" and parameter.name != "help" else ():
+                assert option in part, (path, option)
+    assert not [line for line in page.splitlines() if line.startswith("'")]
+
+
+def test_a_mistake_of_the_command_line_is_a_document_too(tmp_path: Path) -> None:
+    for args, what, hint in (
+        (["deplyo"], "No such command 'deplyo'", "ddops -h"),
+        (["deploy"], "Missing argument", "ddops deploy -h"),
+        (["site", "chekc"], "No such command 'chekc'", "ddops site -h"),
+        (["deploy", "lab", "--budgte", "8"], "No such option: --budgte", "ddops deploy -h"),
+    ):
+        done = ddops(*args, "--json", folder=tmp_path, site=UNREACHABLE)
+        assert done.returncode == 2
+        error = json.loads(done.stdout)["error"]
+        assert error["code"] == 2
+        assert what in error["what"]
+        assert error["hint"] == hint
+        assert "Traceback" not in done.stderr
+        assert ddops(*args, folder=tmp_path, site=UNREACHABLE).stdout == ""
