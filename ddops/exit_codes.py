@@ -17,6 +17,7 @@ class ExitCode(IntEnum):
     LOCKED = 7
     UNHEALTHY = 9
     NOT_WAITED = 10
+    NOT_PASSED = 11
     INTERRUPTED = 130
 
 

@@ -14,6 +14,7 @@ from ..errors import DdopsError
 from ..exit_codes import ExitCode
 from . import (
     adopt,
+    bench,
     confirm,
     deploy,
     diff,
@@ -42,8 +43,24 @@ app = typer.Typer(
     add_completion=True,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-for verb in (deploy, diff, render, rollback, status, watch, history, logs, adopt, confirm, pause, resume, version):
+for verb in (
+    deploy,
+    diff,
+    render,
+    rollback,
+    status,
+    watch,
+    history,
+    logs,
+    adopt,
+    confirm,
+    pause,
+    resume,
+    version,
+    bench,
+):
     app.command(verb.NAME)(verb.command)
+app.command(bench.NAME)(bench.command)
 app.add_typer(profile.app, name="profile")
 app.add_typer(site.app, name="site")
 app.add_typer(lab.app, name="lab")

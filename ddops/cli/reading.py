@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import sys
 from collections.abc import Iterator
+from pathlib import Path
 from typing import IO
 
 from ..errors import UsageError
@@ -22,6 +23,14 @@ def lines(name: str) -> Iterator[IO[bytes]]:
         raise UsageError(f"cannot read {name}", error.strerror or str(error)) from None
     with file:
         yield file
+
+
+def texts(path: Path) -> tuple[str, ...]:
+    """Returns the lines of a file that are not empty; UsageError if it cannot be read."""
+    try:
+        return tuple(line for line in path.read_text().splitlines() if line.strip())
+    except (OSError, UnicodeDecodeError) as error:
+        raise UsageError(f"cannot read {path}", getattr(error, "strerror", None) or str(error)) from None
 
 
 def phase(word: str) -> None:

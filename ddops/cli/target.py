@@ -48,3 +48,17 @@ def existing(host: str | None, site_file: Path | None, service: str | None) -> t
             raise UsageError("which service?", f"{name} has {', '.join(known)}", "--service NAME")
         agent.service = known[0]
     return agent, connector(name, found, agent.service)
+
+
+def public_url(host: str | None, site_file: Path | None, service: str | None) -> str:
+    """Returns where users reach a service; raises Refused where its front is closed."""
+    name, found = entry(host, site_file)
+    agent, _ = existing(host, site_file, service)
+    status = agent.ask("status")
+    agent.close()
+    if status.get("front") not in ("open", "none"):
+        raise Refused(
+            f"{name}: nothing serves '{agent.service}'", f"its front is {status.get('front')}", "ddops status"
+        )
+    address = "127.0.0.1" if found.address == "local" else found.address
+    return f"http://{address}:{status['public_port']}"
