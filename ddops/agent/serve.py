@@ -17,7 +17,7 @@ from pathlib import Path
 from subprocess import SubprocessError
 from typing import Any, BinaryIO
 
-from . import adopt, brakes, logs, observe, plan, preflight, requests, site, status, systemd
+from . import adopt, brakes, evaluate, logs, observe, plan, preflight, requests, site, status, systemd
 from .errors import AgentError
 from .layout import Layout, layout_of, services
 
@@ -56,6 +56,10 @@ def _watch(args: dict[str, Any], _: bytes) -> Iterator[dict[str, Any]]:
     yield from observe.watch(layout_of(args["service"]), args["after"])
 
 
+def _eval(args: dict[str, Any], _: bytes) -> Iterator[dict[str, Any]]:
+    yield from evaluate.evaluate(_layout(args), args["suite"], args["settings"])
+
+
 def _simple(function: Callable[..., Any], *names: str) -> Callable[[dict[str, Any], bytes], Iterator[dict[str, Any]]]:
     def call(args: dict[str, Any], _: bytes) -> Iterator[dict[str, Any]]:
         yield _result(function(_layout(args), *(args[n] for n in names)))
@@ -87,6 +91,7 @@ CALLS = {
     "history": _simple(status.history, "last"),
     "logs": _logs,
     "watch": _watch,
+    "eval": _eval,
     "pause": _simple(brakes.pause, "by", "reason", "seconds"),
     "resume": _simple(brakes.resume),
 }

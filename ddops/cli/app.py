@@ -18,6 +18,7 @@ from . import (
     confirm,
     deploy,
     diff,
+    evaluate,
     faults,
     history,
     lab,
@@ -60,7 +61,8 @@ for verb in (
     bench,
 ):
     app.command(verb.NAME)(verb.command)
-app.command(bench.NAME)(bench.command)
+for verb in (bench, evaluate):
+    app.command(verb.NAME)(verb.command)
 app.add_typer(profile.app, name="profile")
 app.add_typer(site.app, name="site")
 app.add_typer(lab.app, name="lab")

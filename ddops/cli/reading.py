@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import difflib
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -39,3 +40,16 @@ def phase(word: str) -> None:
 
     if word not in PHASES:
         raise UsageError(f"no phase {word}", "", f"known are: {', '.join(PHASES)}")
+
+
+def suite(word: str, problems: Path | None) -> None:
+    """Raises UsageError unless a word is a suite, and problems of one's own are for the one that has any."""
+    from ..evaluate import SUITES
+
+    if word not in SUITES:
+        near = difflib.get_close_matches(word, SUITES, n=1)
+        raise UsageError(
+            f"no suite '{word}'", f"known are: {', '.join(SUITES)}", f"did you mean {near[0]}?" if near else ""
+        )
+    if problems and word != "coding":
+        raise UsageError(f"{word} has no problems", "--problems is for coding")

@@ -6,11 +6,15 @@ import difflib
 import os
 from collections.abc import Callable
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from .. import hosts, site
 from ..errors import Refused, UsageError
 from ..remote import Agent
 from ..site import HostEntry
+
+if TYPE_CHECKING:
+    from ..profile import Profile
 
 
 def entry(host: str | None, site_file: Path | None) -> tuple[str, HostEntry]:
@@ -62,3 +66,13 @@ def public_url(host: str | None, site_file: Path | None, service: str | None) ->
         )
     address = "127.0.0.1" if found.address == "local" else found.address
     return f"http://{address}:{status['public_port']}"
+
+
+def profile(host: str | None, site_file: Path | None, named: str | None) -> Profile:
+    """Returns the named profile or the host's, with what the site changes; raises UsageError where there is none."""
+    from .. import settings
+
+    if (named := named or entry(host, site_file)[1].profile) is None:
+        raise UsageError("which profile?", "the site file gives the host none", "--profile NAME")
+    known = host if host and host != "local" and "@" not in host else None
+    return settings.resolve(named, site_file, known, settings.Asked(), need_site=False).profile

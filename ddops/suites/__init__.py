@@ -10,6 +10,7 @@ from pydantic import Field, field_validator, model_validator
 
 from .. import config
 from ..config import Strict
+from ..errors import UsageError
 
 
 class Test(Strict):
@@ -49,3 +50,18 @@ def coding() -> list[dict[str, Any]]:
     """Returns the problems of the coding suite, the gate's first."""
     found = config.read(Path(__file__).parent / "coding.yaml", Problems)
     return [problem.model_dump() for problem in found.problems]
+
+
+def own(path: Path) -> list[dict[str, Any]]:
+    """Returns the problems of a YAML file, or of all that a folder has, in the order of their names.
+
+    Raises UsageError for a file that is wrong, a folder without any, or a name that is there twice.
+    """
+    files = sorted(path.glob("*.yaml")) if path.is_dir() else [path]
+    problems = [problem for file in files for problem in config.read(file, Problems).problems]
+    names = [problem.name for problem in problems]
+    if not names:
+        raise UsageError(f"{path} holds no problems", "a folder of .yaml files is wanted, or one")
+    if twice := [name for name in names if names.count(name) > 1]:
+        raise UsageError(f"{path} has the problem '{twice[0]}' twice")
+    return [problem.model_dump() for problem in problems]

@@ -329,7 +329,7 @@ print(json.dumps(coding(Scripted(), settings, 5)))
 """
 
 
-def score(host: Host, answers: dict[str, str | None], **thresholds: int) -> dict[str, Any]:
+def score(host: Host, answers: dict[str, str | None], **thresholds: float) -> dict[str, Any]:
     settings = {"problems": suites.coding(), "tokens": 9, "concurrency": 2, "seconds": 3, "request": {}, **thresholds}
     files = {"/opt/settings.json": settings, "/opt/answers.json": answers}
     host.put({path: json.dumps(value).encode() for path, value in files.items()})
@@ -341,13 +341,13 @@ def test_right_wrong_hanging_and_hostile_programs_get_exactly_their_scores(host:
     right = "```python\n" + (Path(__file__).parents[1] / "unit/suites/solutions.py").read_text() + "```"
     names = [problem["name"] for problem in suites.coding()]
     everything: dict[str, str | None] = dict.fromkeys(names, right)
-    found = score(host, everything, gate=5, right=len(names))
+    found = score(host, everything, gate=5, right=1)
     assert {j["name"]: j["verdict"] for j in found["judged"]} == dict.fromkeys(names, "right")
     assert (found["right"], found["gate"], found["problems"]) == (len(names), 5, [])
 
     mixed = everything | {name: f"```python\n{program}\n```" for name, program in HOSTILE.items()}
     mixed |= {"stamps": "I would use dynamic programming.", "newest": None}
-    found = score(host, mixed, gate=1, right=len(names) - 11)
+    found = score(host, mixed, gate=1, right=(len(names) - 11) / len(names))
     assert {j["name"]: j["verdict"] for j in found["judged"]} == dict.fromkeys(names, "right") | VERDICTS
     assert (found["right"], found["of"], found["gate"]) == (len(names) - 12, len(names), 0)
     wanted = len(names) - 11

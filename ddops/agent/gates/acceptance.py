@@ -27,7 +27,7 @@ def measure(engine: Engine, settings: dict[str, Any], timeout: float) -> dict[st
     found: dict[str, float] = {}
     flushed = _flush(engine)
     for name in PASSES:
-        counted = [_mid_stream(engine, prompt, settings["tokens"], timeout) for prompt in settings["prompts"]]
+        counted = [mid_stream(engine, prompt, settings["tokens"], timeout) for prompt in settings["prompts"]]
         tokens, steps = sum(t for t, _ in counted), sum(s for _, s in counted)
         if steps <= 0:
             raise GateFailed("no verify step was counted in mid-stream", f"the {name} pass")
@@ -50,7 +50,7 @@ def _flush(engine: Engine) -> bool:
             return True
 
 
-def _mid_stream(engine: Engine, prompt: str, tokens: int, timeout: float) -> tuple[int, float]:
+def mid_stream(engine: Engine, prompt: str, tokens: int, timeout: float) -> tuple[int, float]:
     """Returns the tokens and the verify steps of the middle of one stream.
 
     At concurrency 1 each part of a stream is one verify step, but for the first, which is the prefill's;

@@ -7,7 +7,9 @@ to be counted as right it has to know the right answers.
 from __future__ import annotations
 
 import json
+import math
 import re
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -95,9 +97,12 @@ def _canonical(value: Any) -> str:
     return json.dumps(value, sort_keys=True)
 
 
-def coding(engine: Engine, settings: dict[str, Any], timeout: float) -> dict[str, Any]:
+def coding(
+    engine: Engine, settings: dict[str, Any], timeout: float, tell: Callable[[str], None] = lambda _: None
+) -> dict[str, Any]:
     """Asks every problem of ``settings`` and judges the answers; returns the score and what is below the thresholds.
 
+    ``gate`` is how many of the first five have to be right, ``right`` the share of all of them.
     An answer that does not come is that problem's verdict: "no answer".
     """
     limits = Limits(seconds=settings["seconds"])
@@ -108,16 +113,19 @@ def coding(engine: Engine, settings: dict[str, Any], timeout: float) -> dict[str
             answer = engine.chat(prompt, settings["tokens"], timeout, stream=False, more=settings["request"])
         except GateFailed as error:
             return {"name": problem["name"], "verdict": "no answer", "why": f"{error.what}: {error.why}"}
-        return {"name": problem["name"], **judge(problem, answer, limits)}
+        verdict = judge(problem, answer, limits)
+        tell(f"{problem['name']}: {verdict['verdict']}")
+        return {"name": problem["name"], **verdict}
 
     with ThreadPoolExecutor(settings["concurrency"]) as pool:
         judged = list(pool.map(one, settings["problems"]))
     right = sum(j["verdict"] == "right" for j in judged)
     gate = sum(j["verdict"] == "right" for j in judged[:GATE])
     first = min(GATE, len(judged))
+    wanted, wanted_first = math.ceil(settings["right"] * len(judged)), min(settings["gate"], first)
     problems = []
-    if gate < settings["gate"]:
-        problems.append(f"{gate} of the first {first} are right, {settings['gate']} are wanted")
-    if right < settings["right"]:
-        problems.append(f"{right} of {len(judged)} are right, {settings['right']} are wanted")
+    if gate < wanted_first:
+        problems.append(f"{gate} of the first {first} are right, {wanted_first} are wanted")
+    if right < wanted:
+        problems.append(f"{right} of {len(judged)} are right, {wanted} are wanted")
     return {"right": right, "of": len(judged), "gate": gate, "judged": judged, "problems": problems}
