@@ -92,7 +92,6 @@ def over_time(streams: Sequence[Stream], bins: int) -> list[float]:
     if width <= 0:
         return [0.0] * bins
     edges = [begin + width * n for n in range(bins)] + [end]
-    edges[0] -= width  # a token at the very beginning counts
     return [tokens_between(streams, a, b) / width for a, b in pairwise(edges)]
 
 

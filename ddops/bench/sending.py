@@ -3,23 +3,36 @@
 from __future__ import annotations
 
 import asyncio
+import importlib.util
 import json
+import sys
 import time
 from collections.abc import Callable
 from typing import Any
 
 import httpx
 
-from ..errors import Refused, Unreachable
+from ..errors import Refused, Unreachable, UsageError
 from .load import Load, arrivals, bodies
 from .stream import Part, Stream
 
 Report = Callable[[Stream], None]
 
+if importlib.util.find_spec("sniffio") is None:
+    # httpcore tries to import it at every step of a request: told at once that it is not there, it does not look
+    # through the disk each time, some milliseconds in the time to the first token
+    sys.modules["sniffio"] = None  # type: ignore[assignment]
+
 
 def run(url: str, load: Load, number: int, report: Report) -> list[Stream]:
-    """Sends a load and returns its streams in the order in which they began; ``report`` gets each as it ends."""
-    return asyncio.run(_run(url, load, number, report))
+    """Sends a load and returns its streams in the order in which they began; ``report`` gets each as it ends.
+
+    Raises UsageError for a URL that is none; whatever else goes wrong is a stream's error.
+    """
+    try:
+        return asyncio.run(_run(url, load, number, report))
+    except httpx.InvalidURL as error:
+        raise UsageError(f"'{url}' is no URL", str(error), "--url http://192.0.2.7:30000") from None
 
 
 async def _run(url: str, load: Load, number: int, report: Report) -> list[Stream]:
@@ -90,7 +103,8 @@ async def _stream(client: httpx.AsyncClient, body: dict[str, Any], began: float,
     """Sends one request and returns its stream; whatever goes wrong is the stream's error."""
     parts: list[Part] = []
     meta: dict[str, Any] = {}
-    error = "the stream ended without [DONE]"
+    ended: float | None
+    error, ended = "the stream ended without [DONE]", None
     try:
         async with asyncio.timeout(timeout), client.stream("POST", "/generate", json=body) as response:
             if response.status_code != 200:
@@ -102,8 +116,8 @@ async def _stream(client: httpx.AsyncClient, body: dict[str, Any], began: float,
                 if not line.startswith("data:"):
                     continue
                 if data == "[DONE]":
-                    error = ""
-                    break
+                    error, ended = "", at
+                    continue  # read to its very end, a connection serves the next request too
                 event = json.loads(data)
                 if "error" in event:
                     return Stream(began, at, tuple(parts), error=str(event["error"])[:300])
@@ -119,7 +133,7 @@ async def _stream(client: httpx.AsyncClient, body: dict[str, Any], began: float,
         error = f"an answer that is none of SGLang's: {failure!r}"
     if not error and (not parts or parts[-1].tokens < body["sampling_params"]["max_new_tokens"]):
         error = f"{parts[-1].tokens if parts else 0} tokens came"
-    ended = time.perf_counter()
+    ended = ended or time.perf_counter()
     steps = meta.get("spec_verify_ct")
     prompt = int(meta.get("prompt_tokens", 0))
     return Stream(began, ended, tuple(parts), prompt, None if steps is None else int(steps), error)

@@ -63,11 +63,11 @@ def command(
         **more,
     )
     wanted = limits.parse(slo)
-    url = url or target.public_url(host, site, service)
-    found = measure(url, load, wanted, repeats, Bar(load.requests, repeats))
+    server = target.url(url, host, site, service)
+    found = measure(server, load, wanted, repeats, Bar(load.requests, repeats))
     code = ExitCode.NOT_PASSED if found.failed else ExitCode.OK
     if as_json:
-        output.document(found.as_json(url, load, wanted) | {"exit_code": int(code)})
+        output.document(found.as_json(server, load, wanted) | {"exit_code": int(code)})
     else:
-        show(found, load, url)
+        show(found, load, server)
     return int(code)

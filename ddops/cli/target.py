@@ -54,8 +54,15 @@ def existing(host: str | None, site_file: Path | None, service: str | None) -> t
     return agent, connector(name, found, agent.service)
 
 
-def public_url(host: str | None, site_file: Path | None, service: str | None) -> str:
-    """Returns where users reach a service; raises Refused where its front is closed."""
+def url(given: str | None, host: str | None, site_file: Path | None, service: str | None) -> str:
+    """Returns the server that is meant: by its URL, or where users reach a service of a host.
+
+    Raises UsageError where both are named, Refused where the service's front is closed.
+    """
+    if given:
+        if host or service:
+            raise UsageError("which server?", "a URL and a host or service are named", "--url alone, or --host")
+        return given
     name, found = entry(host, site_file)
     agent, _ = existing(host, site_file, service)
     status = agent.ask("status")

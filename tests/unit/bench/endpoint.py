@@ -24,6 +24,7 @@ class Script:
     crowd: int = 1
     asked: list[dict[str, Any]] = field(default_factory=list)
     flushed: int = 0
+    connections: int = 0
     mutex: threading.Lock = field(default_factory=threading.Lock)
 
     def __post_init__(self) -> None:
@@ -33,6 +34,11 @@ class Script:
 class Handler(BaseHTTPRequestHandler):
     script: Script
     protocol_version = "HTTP/1.1"
+
+    def setup(self) -> None:
+        super().setup()
+        with self.script.mutex:
+            self.script.connections += 1
 
     def log_message(self, *_: Any) -> None:
         pass
@@ -55,7 +61,7 @@ class Handler(BaseHTTPRequestHandler):
             self._whole(503, b'{"error": "full"}')
             return
         self.send_response(200)
-        self.send_header("Connection", "close")
+        self.send_header("Transfer-Encoding", "chunked")
         self.end_headers()
         for count in self.script.parts[: {"": None, "too short": -1}.get(bad, 2)]:
             meta: dict[str, Any] = {"completion_tokens": count, "prompt_tokens": 7}
@@ -65,13 +71,18 @@ class Handler(BaseHTTPRequestHandler):
         if bad == "error":
             self._event({"error": {"message": "aborted"}})
         if bad == "garbage":
-            self.wfile.write(b"data: {\n\n")
+            self._chunk(b"data: {\n\n")
         if bad in ("", "too short"):
-            self.wfile.write(b"data: [DONE]\n\n")
-        self.close_connection = True
+            self._chunk(b"data: [DONE]\n\n")
+        if bad != "cut":
+            self._chunk(b"")
+        self.close_connection = bad == "cut"
 
     def _event(self, value: dict[str, Any]) -> None:
-        self.wfile.write(b"data: " + json.dumps(value).encode() + b"\n\n")
+        self._chunk(b"data: " + json.dumps(value).encode() + b"\n\n")
+
+    def _chunk(self, data: bytes) -> None:
+        self.wfile.write(b"%x\r\n%s\r\n" % (len(data), data))
 
     def _whole(self, status: int, data: bytes) -> None:
         self.send_response(status)

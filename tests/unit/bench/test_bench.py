@@ -38,6 +38,7 @@ def test_a_closed_loop_counts_what_came() -> None:
         assert run["goodput"] * run["seconds"] == pytest.approx(6)
         assert 0 <= run["ttft_ms_p50"] <= run["latency_ms_p50"]
     assert (found.failed, found.errors) == (0, {})
+    assert script.connections == 2 * 2, "each of the two streams of a run keeps its connection"
 
 
 def test_so_many_streams_run_at_a_time() -> None:
@@ -56,7 +57,8 @@ def test_an_open_loop_waits_for_no_answer() -> None:
     ("bad", "told"),
     [
         ("refuses", '503: {"error": "full"}'),
-        ("cut", "the stream ended without [DONE]"),
+        ("cut", "incomplete"),
+        ("silent", "the stream ended without [DONE]"),
         ("error", "{'message': 'aborted'}"),
         ("garbage", "none of SGLang's"),
         ("too short", "47 tokens came"),
@@ -129,6 +131,16 @@ def test_the_command_prints_figures_and_ends_with_what_is_true(tmp_path: Path) -
     assert "failed 1 of 8" in done.stdout
     assert '1 x 503: {"error": "full"}' in done.stderr
     assert "tok/s over time" in done.stdout
+
+
+@pytest.mark.parametrize(
+    "words",
+    [("--url", "http://[::1"), ("--url", "http://127.0.0.1:9", "--host", "a"), ("--url", "http://a", "--rate", "nan")],
+)
+def test_a_command_that_cannot_be_meant_is_a_mistake_of_usage(words: tuple[str, ...]) -> None:
+    done = ddops(*words)
+    assert (done.returncode, done.stdout) == (2, ""), done.stderr
+    assert "Traceback" not in done.stderr
 
 
 def test_a_server_that_is_not_there_is_unreachable() -> None:
