@@ -18,6 +18,7 @@ class ExitCode(IntEnum):
     LOCKED = 7
     UNHEALTHY = 9
     NOT_WAITED = 10
+    NOT_PASSED = 11
     INTERRUPTED = 130
 
 
@@ -67,10 +68,17 @@ MEANINGS = (
         "yes",
     ),
     Meaning(
-        ExitCode.LOCKED, "locked: another operation is under way", "yes", "yes; one without `--to` ends a trial instead"
+        ExitCode.LOCKED,
+        "locked: another operation is under way",
+        "yes",
+        "yes; one without `--to` ends a trial, and joins a way back that is under way",
     ),
     Meaning(ExitCode.UNHEALTHY, "`status`: the service is not healthy; `doctor`, `overlay check`: something is bad"),
     Meaning(ExitCode.NOT_WAITED, "`rollback --no-wait` only: filed, nobody has checked an answer yet", rollback="yes"),
+    Meaning(
+        ExitCode.NOT_PASSED,
+        "`bench` and `eval` only: it was measured, and requests failed or the suite was not passed",
+    ),
     Meaning(ExitCode.INTERRUPTED, "interrupted; an operation that was filed goes on at the host", "yes", "yes"),
 )
 

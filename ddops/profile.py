@@ -137,6 +137,35 @@ class Gates(Strict):
     acceptance: Acceptance
 
 
+class Coding(Strict):
+    gate: int = Field(ge=0, le=5)
+    right: float = Field(ge=0, le=1)
+    tokens: PositiveInt
+    concurrency: PositiveInt
+    seconds: float = Field(gt=0, le=60)
+
+
+class Garbage(Strict):
+    tokens: PositiveInt = Field(ge=32)
+    min_entropy: NonNegativeFloat
+    max_run: PositiveInt
+    max_repeated: float = Field(ge=0, le=1)
+    max_odd: float = Field(ge=0, le=1)
+    prompts: list[str] = Field(min_length=1)
+
+
+class Load(Strict):
+    concurrency: list[PositiveInt] = Field(min_length=1)
+    tokens: list[PositiveInt] = Field(min_length=1)
+    abort_every: int = Field(ge=2)
+
+
+class Suites(Strict):
+    coding: Coding
+    garbage: Garbage
+    load: Load
+
+
 class Watch(Strict):
     """What is done about a fault after promotion."""
 
@@ -178,6 +207,7 @@ class Profile(Strict):
     deadlines: Deadlines
     soak: PositiveFloat
     gates: Gates
+    suites: Suites
     watch: Watch
     evidence: list[Evidence]
 

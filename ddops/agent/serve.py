@@ -21,6 +21,7 @@ from . import (
     adopt,
     brakes,
     doctor,
+    evaluate,
     logs,
     observe,
     overlay_fit,
@@ -72,6 +73,10 @@ def _watch(args: dict[str, Any], _: bytes) -> Iterator[dict[str, Any]]:
     yield from observe.watch(layout_of(args["service"]), args["after"])
 
 
+def _eval(args: dict[str, Any], _: bytes) -> Iterator[dict[str, Any]]:
+    yield from evaluate.evaluate(_layout(args), args["suite"], args["settings"])
+
+
 def _simple(function: Callable[..., Any], *names: str) -> Callable[[dict[str, Any], bytes], Iterator[dict[str, Any]]]:
     def call(args: dict[str, Any], _: bytes) -> Iterator[dict[str, Any]]:
         yield _result(function(_layout(args), *(args[n] for n in names)))
@@ -118,6 +123,7 @@ CALLS = {
     "history": _simple(status.history, "last"),
     "logs": _logs,
     "watch": _watch,
+    "eval": _eval,
     "pause": _simple(brakes.pause, "by", "reason", "seconds"),
     "resume": _simple(brakes.resume),
 }

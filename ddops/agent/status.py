@@ -39,6 +39,7 @@ def status(of: Layout, timeout: float = 30.0) -> dict[str, Any]:
         if name == "live" and release:
             found["engine"] = _engine(release, timeout)
             found["front"] = front.state(of, release)
+            found["public_port"] = front.public_port(release) or release.port
     engine = found.get("engine") or {}
     good = found["known_good"] and found["live"] and found["known_good"].get("release") == found["live"].get("release")
     found["healthy"] = bool(good and engine.get("answers") and found.get("front") in ("open", "none"))

@@ -14,10 +14,12 @@ from ..errors import DdopsError
 from ..exit_codes import ExitCode
 from . import (
     adopt,
+    bench,
     confirm,
     deploy,
     diff,
     doctor,
+    evaluate,
     faults,
     help,
     history,
@@ -47,7 +49,7 @@ app = typer.Typer(
 )
 for verb in (
     *(deploy, diff, render, rollback, status, doctor, watch, history, logs),
-    *(adopt, confirm, pause, resume, version, help),
+    *(bench, evaluate, adopt, confirm, pause, resume, version, help),
 ):
     app.command(verb.NAME)(verb.command)
 app.add_typer(profile.app, name="profile")

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import contextlib
+import difflib
 import sys
 from collections.abc import Iterator
+from pathlib import Path
 from typing import IO
 
 from ..errors import UsageError
@@ -24,9 +26,30 @@ def lines(name: str) -> Iterator[IO[bytes]]:
         yield file
 
 
+def texts(path: Path) -> tuple[str, ...]:
+    """Returns the lines of a file that are not empty; UsageError if it cannot be read."""
+    try:
+        return tuple(line for line in path.read_text().splitlines() if line.strip())
+    except (OSError, UnicodeDecodeError) as error:
+        raise UsageError(f"cannot read {path}", getattr(error, "strerror", None) or str(error)) from None
+
+
 def phase(word: str) -> None:
     """Raises UsageError unless a word is a phase."""
     from ..agent.faults import PHASES
 
     if word not in PHASES:
         raise UsageError(f"no phase {word}", "", f"known are: {', '.join(PHASES)}")
+
+
+def suite(word: str, problems: Path | None) -> None:
+    """Raises UsageError unless a word is a suite, and problems of one's own are for the one that has any."""
+    from ..evaluate import SUITES
+
+    if word not in SUITES:
+        near = difflib.get_close_matches(word, SUITES, n=1)
+        raise UsageError(
+            f"no suite '{word}'", f"known are: {', '.join(SUITES)}", f"did you mean {near[0]}?" if near else ""
+        )
+    if problems and word != "coding":
+        raise UsageError(f"{word} has no problems", "--problems is for coding")

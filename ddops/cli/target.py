@@ -6,12 +6,16 @@ import difflib
 import os
 from collections.abc import Callable
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from .. import hosts, site
 from ..errors import Refused, UsageError
 from ..remote import Agent
 from ..site import HostEntry
 from . import output
+
+if TYPE_CHECKING:
+    from ..profile import Profile
 
 
 def entry(host: str | None, site_file: Path | None) -> tuple[str, HostEntry]:
@@ -50,3 +54,34 @@ def existing(host: str | None, site_file: Path | None, service: str | None) -> t
             raise UsageError("which service?", f"{name} has {', '.join(known)}", "--service NAME")
         agent.service = known[0]
     return agent, connector(name, found, agent.service)
+
+
+def url(given: str | None, host: str | None, site_file: Path | None, service: str | None) -> str:
+    """Returns the server that is meant: by its URL, or where users reach a service of a host.
+
+    Raises UsageError where both are named, Refused where the service's front is closed.
+    """
+    if given:
+        if host or service:
+            raise UsageError("which server?", "a URL and a host or service are named", "--url alone, or --host")
+        return given
+    name, found = entry(host, site_file)
+    agent, _ = existing(host, site_file, service)
+    status = agent.ask("status")
+    agent.close()
+    if status.get("front") not in ("open", "none"):
+        raise Refused(
+            f"{name}: nothing serves '{agent.service}'", f"its front is {status.get('front')}", "ddops status"
+        )
+    address = "127.0.0.1" if found.address == "local" else found.address
+    return f"http://{address}:{status['public_port']}"
+
+
+def profile(host: str | None, site_file: Path | None, named: str | None) -> Profile:
+    """Returns the named profile or the host's, with what the site changes; raises UsageError where there is none."""
+    from .. import settings
+
+    if (named := named or entry(host, site_file)[1].profile) is None:
+        raise UsageError("which profile?", "the site file gives the host none", "--profile NAME")
+    known = host if host and host != "local" and "@" not in host else None
+    return settings.resolve(named, site_file, known, settings.Asked(), need_site=False).profile

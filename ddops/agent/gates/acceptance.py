@@ -27,7 +27,7 @@ def measure(engine: Engine, settings: dict[str, Any], timeout: float) -> dict[st
     found: dict[str, float] = {}
     flushed = _flush(engine)
     for name in PASSES:
-        counted = [_mid_stream(engine, prompt, settings["tokens"], timeout) for prompt in settings["prompts"]]
+        counted = [mid_stream(engine, prompt, settings["tokens"], timeout) for prompt in settings["prompts"]]
         tokens, steps = sum(t for t, _ in counted), sum(s for _, s in counted)
         if steps <= 0:
             raise GateFailed("no verify step was counted in mid-stream", f"the {name} pass")
@@ -50,7 +50,7 @@ def _flush(engine: Engine) -> bool:
             return True
 
 
-def _mid_stream(engine: Engine, prompt: str, tokens: int, timeout: float) -> tuple[int, float]:
+def mid_stream(engine: Engine, prompt: str, tokens: int, timeout: float) -> tuple[int, float]:
     """Returns the tokens and the verify steps of the middle of one stream.
 
     At concurrency 1 each part of a stream is one verify step, but for the first, which is the prefill's;
@@ -62,11 +62,21 @@ def _mid_stream(engine: Engine, prompt: str, tokens: int, timeout: float) -> tup
     if not metas or "spec_verify_ct" not in metas[-1]:
         raise GateFailed("the engine does not speculate although it was asked to", "its streams count no verify steps")
     parts = [int(meta["completion_tokens"]) for meta in metas]
-    middle = [at for at in parts if _EDGE <= at <= tokens - _EDGE]
-    if len(middle) < 2:
+    return middle(parts, int(metas[-1]["spec_verify_ct"]))
+
+
+def middle(parts: list[int], steps: int) -> tuple[int, float]:
+    """Returns the tokens and the verify steps of the middle of a stream.
+
+    ``parts`` are the tokens up to each part, ``steps`` the verify steps of the whole stream, which are spread evenly
+    over the parts after the first.
+    """
+    if not parts:
         return 0, 0.0
-    steps_per_part = int(metas[-1]["spec_verify_ct"]) / max(1, len(parts) - 1)
-    return middle[-1] - middle[0], (len(middle) - 1) * steps_per_part
+    inner = [at for at in parts if _EDGE <= at <= parts[-1] - _EDGE]
+    if len(inner) < 2:
+        return 0, 0.0
+    return inner[-1] - inner[0], (len(inner) - 1) * steps / max(1, len(parts) - 1)
 
 
 def acceptance(

@@ -15,6 +15,7 @@ width (``{"9": {...}}``, or ``"plain"`` where it does not speculate):
     mute_after    answers no more questions after so many
     fault_after   prints the illegal access after so many answers, and goes on like a hung process
     moment        a FIFO into which it writes a byte once that line is written
+    answers       what it answers to questions that hold a word, beyond the capitals: {word: answer}
     log_requests  prints each request as SGLang's --log-requests does
 
 Whoever asks for "a letter every 0.5 s" gets a streamed answer at that pace. Whoever says "now: fault",
@@ -90,7 +91,8 @@ class Engine(BaseHTTPRequestHandler):
     def chat(self, body):
         say("INFO: POST /v1/chat/completions HTTP/1.1 200 OK")
         prompt = body["messages"][-1]["content"]
-        answer = next((a for word, a in ANSWERS.items() if word in prompt), "I do not know.")
+        answers = {**ANSWERS, **self.server.script.get("answers", {})}
+        answer = next((a for word, a in answers.items() if word in prompt), "I do not know.")
         with self.server.mutex:
             self.server.questions += 1
             late = self.server.questions > self.server.script.get("wrong_after", 1e9)

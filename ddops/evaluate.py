@@ -1,0 +1,37 @@
+"""An evaluation, from the client's side: the suite and its thresholds go to the host, which does all the rest."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from . import suites
+from .errors import Refused
+from .following import Report
+from .profile import Profile
+from .remote import Agent
+
+SUITES = ("smoke", "lossless", "coding", "garbage", "load")
+
+
+def settings_of(suite: str, profile: Profile, problems: Path | None = None) -> dict[str, Any]:
+    """Returns what a suite needs of the profile; smoke and lossless go by the release's own gates.
+
+    ``problems`` is a file of one's own for coding, or a folder of them; UsageError where one is wrong.
+    """
+    if suite not in ("coding", "garbage", "load"):
+        return {}
+    found: dict[str, Any] = getattr(profile.suites, suite).model_dump()
+    if suite == "coding":
+        found["problems"] = suites.coding() if problems is None else suites.own(problems)
+    return found
+
+
+def run(agent: Agent, suite: str, settings: dict[str, Any], report: Report) -> dict[str, Any]:
+    """Evaluates what serves; returns the suite's result. Raises what the host says."""
+    for event in agent.events("eval", suite=suite, settings=settings):
+        if event["event"] == "result":
+            result: dict[str, Any] = event["result"]
+            return result
+        report(event)
+    raise Refused(f"{agent.host.name} ended the evaluation without a result", "", "once more")
