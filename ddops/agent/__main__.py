@@ -10,7 +10,6 @@ import sys
 from . import lock, notices, requests, steplog, supervisor
 from .errors import AgentError, Locked
 from .layout import Layout, layout_of
-from .serve import serve
 
 # the same meanings as the client's exit codes
 _EXITS = {"rolled-back": 0, "restarted": 0, "unchanged": 0, "refused": 5, "rollback-failed": 4, "promoted": 5}
@@ -20,6 +19,8 @@ def main(arguments: list[str]) -> int:
     """Runs one entry point; returns the exit code."""
     verb, rest = arguments[0], arguments[1:]
     if verb == "serve":
+        from .serve import serve  # all that a client can ask for: more than the supervisor should hold
+
         with contextlib.suppress(BrokenPipeError):
             serve(sys.stdin.buffer, sys.stdout.buffer)
         return 0
