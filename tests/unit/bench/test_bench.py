@@ -112,7 +112,7 @@ def ddops(*args: str) -> subprocess.CompletedProcess[str]:
 
 def test_the_command_prints_figures_and_ends_with_what_is_true(tmp_path: Path) -> None:
     prompts = tmp_path / "prompts"
-    prompts.write_text("one\n\ntwo\n")
+    prompts.write_text("one\n  \ntwo\n")
     words = ("--requests", "4", "--tokens", "48", "--repeats", "2", "--warmup", "0", "--prompts", str(prompts))
     script = Script(PARTS, steps=len(PARTS) - 1)
     with serving(script) as url:

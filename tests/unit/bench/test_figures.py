@@ -97,6 +97,7 @@ def test_an_slo_is_written_in_milliseconds() -> None:
 
 def test_bars_are_relative_to_the_highest() -> None:
     assert plot.bars([0, 1, 4, 8]) == " ▁▄█"
+    assert plot.bars([1, 100]) == "▁█", "little is not nothing"
     assert plot.bars([0, 0]) == "  "
 
 

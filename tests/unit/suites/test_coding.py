@@ -40,6 +40,7 @@ def test_every_problem_can_be_solved_and_no_constant_solves_it(problem: dict[str
         ("```\ndef g(): 1\n```\n```py\ndef f(a): 2\n```\n```\nf(3)\n```", "def f(a): 2\n"),
         ("<think>```python\ndef f(a): 1\n```</think>```python\ndef f(a): 2\n```", "def f(a): 2\n"),
         ("```python\ndef f(a):\n    return 1  # cut off", "def f(a):\n    return 1  # cut off"),
+        ("<think>```python\ndef f(a): 1\n```</think>I give up.", None),
         ("I would use a loop.", None),
         ("```python\ndef other(a): 1\n```", None),
         ("!!!!!!!!", None),
