@@ -272,6 +272,7 @@ def test_the_files_for_clients(lab: Lab, booted: str) -> None:
         "identity_file": str(lab.config.key),
         "known_hosts": str(lab.config.known_hosts),
         "lab": True,
+        "profile": "lab",
     }
     assert site["engine"] == {"python": "/opt/ddops/engine/bin/python"}
     assert site["model"] == "/opt/ddops/model"
