@@ -90,7 +90,9 @@ def test_garbage_never_reaches_a_user_though_the_client_is_dead(real: ServiceHos
     answers = [one.result() for one in asked]
 
     assert outcome["outcome"] == "rolled-back"
-    assert outcome["reason"]["code"] == "gate-failed"
+    # whichever is first: a gate reads the answer, or the watch sees that no draft is accepted any more
+    found = {f["rule"] for f in outcome["faults"]} or {outcome["reason"]["code"]}
+    assert found <= {"gate-failed", "accept-collapse"}
     assert {answer for answer in answers if answer is not None} == {" Paris."}
     assert answers[0] == answers[-1] == " Paris."
     assert None in answers, "the port was never closed"
