@@ -237,8 +237,10 @@ def unchanged(host: ServiceHost) -> Iterator[None]:
 def _state_of(host: ServiceHost) -> list[str]:
     files = "find /etc/systemd /run/systemd/system -printf '%p %l %s %T@\\n'"
     pointers = f"cd {STATE} 2>/dev/null && sha256sum known-good live front-target rollback agent.pyz 2>/dev/null"
-    units = "systemctl show 'lab*' 'sglang*' 'ddops-supervisor*' --property=Id,MainPID,ActiveState"
-    return host.on("sh", "-c", f"{files}; {pointers}; {units}").splitlines()
+    show = "systemctl show 'lab*' 'sglang*' 'ddops-supervisor*' --property=Id,MainPID,ActiveState"
+    one_a_line = """awk 'BEGIN { RS = ""; FS = "\\n" } { $1 = $1; print }'"""
+    # systemd lists units, and find files, in no order of meaning
+    return sorted(host.on("sh", "-c", f"{files}; {pointers}; {show} | {one_a_line}").splitlines())
 
 
 def wait_for(condition: Any, seconds: float, what: str) -> Any:
