@@ -6,7 +6,6 @@ has it. Mappings are merged, everything else is replaced.
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,7 +14,7 @@ from typing import Any, Generic, TypeVar, get_args
 import yaml
 from pydantic import BaseModel, ConfigDict, ValidationError, ValidationInfo, field_validator
 
-from .errors import UsageError
+from .errors import UsageError, did_you_mean
 
 Model = TypeVar("Model", bound="Strict")
 
@@ -168,11 +167,10 @@ def _explain(
         what = f"{at}: {path or 'the file'}: {first['msg'][0].lower()}{first['msg'][1:]}"
         return what, f"found {first.get('input')!r}", ""
     known = _keys(model, where[:-1])
-    near = difflib.get_close_matches(where[-1], known, n=1)
     return (
         f"{at}: unknown key '{path}'",
         f"known here: {', '.join(sorted(known))}",
-        f"did you mean '{near[0]}'?" if near else "",
+        did_you_mean(where[-1], known),
     )
 
 

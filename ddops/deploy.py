@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import difflib
 from dataclasses import dataclass, field
 from typing import Any
 
 from . import downtime, drafting, evidence, following, limits, render
 from .difference import Difference, against
-from .errors import Refused, Unreachable, UsageError
+from .errors import Refused, Unreachable, UsageError, did_you_mean
 from .evidence import Known
 from .following import Report
 from .profile import Profile
@@ -110,8 +109,7 @@ def options_of(profile: Profile, site: Site, request: Request) -> tuple[Options,
     if graphs and profile.graphs.refused_because:
         raise Refused(f"profile {profile.name} has no graphs", profile.graphs.refused_because, "--no-graphs")
     if request.drill is not None and request.drill not in DRILLS:
-        near = difflib.get_close_matches(request.drill, DRILLS, n=1)
-        hint = f"did you mean '{near[0]}'?" if near else ""
+        hint = did_you_mean(request.drill, DRILLS)
         raise UsageError(f"unknown drill '{request.drill}'", f"known are: {', '.join(DRILLS)}", hint)
     drill = {"name": request.drill, "after_steps": request.drill_after_steps} if request.drill else None
     choice = drafting.choose(profile, site, budget, asked.algorithm)

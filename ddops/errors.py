@@ -10,6 +10,8 @@ DdopsError            1   something unexpected
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from .exit_codes import ExitCode
 
 
@@ -41,6 +43,14 @@ class Locked(DdopsError):
 
 class Interrupted(DdopsError):
     exit_code = ExitCode.INTERRUPTED
+
+
+def did_you_mean(name: str, known: Iterable[str], otherwise: str = "") -> str:
+    """Returns the hint that names the nearest known name; ``otherwise`` where none is near."""
+    import difflib  # only where something went wrong
+
+    near = difflib.get_close_matches(name, list(known), n=1)
+    return f"did you mean '{near[0]}'?" if near else otherwise
 
 
 def from_agent(record: dict[str, str]) -> DdopsError:

@@ -5,7 +5,6 @@ What each key means is said above it in the profiles themselves; tests hold file
 
 from __future__ import annotations
 
-import difflib
 from pathlib import Path
 from typing import Any, Literal
 
@@ -14,7 +13,7 @@ from pydantic import Field, NonNegativeFloat, PositiveFloat, PositiveInt, model_
 from . import config, resources
 from .agent.layout import SERVICE_NAME
 from .config import Strict
-from .errors import UsageError
+from .errors import UsageError, did_you_mean
 
 Port = PositiveInt
 Arguments = dict[str, str | int | float | bool]
@@ -238,11 +237,10 @@ def path_of(name: str) -> Path:
         return Path(name)
     known = names()
     if name not in known:
-        near = difflib.get_close_matches(name, known, n=1)
         raise UsageError(
             f"unknown profile '{name}'",
             f"known are: {', '.join(known)}",
-            f"did you mean '{near[0]}'?" if near else "",
+            did_you_mean(name, known),
         )
     return resources.folder("profiles") / f"{name}.yaml"
 

@@ -14,7 +14,7 @@ from . import config, durations
 from . import profile as profiles
 from . import site as sites
 from .agent.layout import SERVICE_NAME, SERVICE_NAME_IN_WORDS
-from .errors import UsageError
+from .errors import UsageError, did_you_mean
 from .profile import Profile
 from .site import HostEntry, OverlayEntry, Site
 
@@ -171,11 +171,10 @@ def _known_profiles(site: Site, own: str) -> None:
     known = [*profiles.names(), own]
     for name in site.profiles:
         if name not in known:
-            near = difflib.get_close_matches(name, known, n=1)
             raise UsageError(
                 f"the site file sets values of an unknown profile '{name}'",
                 f"known are: {', '.join(sorted(set(known)))}",
-                f"did you mean '{near[0]}'?" if near else "",
+                did_you_mean(name, known),
             )
 
 

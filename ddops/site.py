@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import os
 from pathlib import Path
 from typing import Any
@@ -11,7 +10,7 @@ from pydantic import Field, PositiveInt, field_validator
 
 from . import config
 from .config import Layer, Strict
-from .errors import UsageError
+from .errors import UsageError, did_you_mean
 
 # neither is ever an option of ssh's
 _ADDRESS = r"^[^\s@,-][^\s@,]*$"
@@ -127,9 +126,8 @@ def choose(site: Site, name: str | None) -> tuple[str, HostEntry]:
         raise UsageError("which host?", f"the site has {', '.join(sorted(site.hosts))}", "--host NAME")
     if name in site.hosts:
         return name, site.hosts[name]
-    near = difflib.get_close_matches(name, site.hosts, n=1)
     raise UsageError(
         f"unknown host '{name}'",
         f"the site has {', '.join(sorted(site.hosts))}",
-        f"did you mean '{near[0]}'?" if near else "",
+        did_you_mean(name, site.hosts),
     )

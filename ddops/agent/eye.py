@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 import select
 import threading
 import time
@@ -11,6 +10,7 @@ from itertools import islice
 from pathlib import Path
 
 from . import durable, processes, service, systemd
+from .decode import is_decode
 from .errors import AgentError
 from .faults import Detector, Incident, Scope
 from .faults.model import PROMOTED
@@ -24,7 +24,6 @@ _AT_ONCE = 5000  # entries of one look: the watchdog and requests have their tur
 _LAST_WORDS_S = 0.3  # journald may still hold the last lines of a process that has ended
 _SCHEDULER = b"sglang::scheduler"
 _NEWS = ("opened", "renamed")
-_DECODES = re.compile(r"\bDecode batch[.,\s]")
 _WRONG_IN_A_ROW = 2  # one late answer of a busy engine is no incident
 
 
@@ -39,7 +38,7 @@ class Eye:
         after = str(seen["cursor"]) if seen.get("invocation") == unit.invocation else ""
         self._journal = Journal(_matches(unit), after=after)
         self._ours = bool(after)
-        self._pidfd = _open_process(unit.main_pid)
+        self._pidfd = processes.open_process(unit.main_pid)
         self._schedulers = _schedulers(unit)
         self._cursor = ""
         self._questions = _Questions(release, ask_every)
@@ -91,7 +90,7 @@ class Eye:
             self._ours = self._ours or self.unit.name in (entry.unit, entry.about)
             if self._ours:
                 found += [c.incident for c in self._detector.feed(entry) if c.kind in _NEWS]
-                if _DECODES.search(entry.message):
+                if is_decode(entry.message):
                     self._decoded_at = time.monotonic()
         return found
 
@@ -116,14 +115,6 @@ def _matches(unit: Unit) -> list[str]:
         f"_SYSTEMD_INVOCATION_ID={unit.invocation}", "+", f"INVOCATION_ID={unit.invocation}", "_PID=1",
         "+", "_TRANSPORT=kernel",
     ]  # fmt: skip
-
-
-def _open_process(pid: int) -> int | None:
-    """Returns a descriptor that tells of the process's end, None where it has ended already."""
-    try:
-        return os.pidfd_open(pid) if pid else None
-    except ProcessLookupError:
-        return None
 
 
 def _schedulers(unit: Unit) -> set[int]:

@@ -53,12 +53,21 @@ def leave(layout: Layout, text: str, **facts: Any) -> None:
 
 def send(layout: Layout) -> None:
     """Starts the delivery of what waits, in a process of its own; one that runs already goes on alone."""
-    if not waiting(layout) or not layout.notify.exists():
+    if not waiting(layout) or not layout.notify.exists() or _is_delivering(layout):
         return
     subprocess.Popen(
         [sys.executable, "-IS", sys.argv[0], "notify", layout.name],
         stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True,
     )  # fmt: skip
+
+
+def _is_delivering(layout: Layout) -> bool:
+    with open(layout.notices / "lock", "w") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return True
+    return False
 
 
 def waiting(layout: Layout) -> list[Path]:

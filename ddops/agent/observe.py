@@ -2,27 +2,17 @@
 
 from __future__ import annotations
 
-import json
-import re
 import time
 from collections.abc import Iterator
 from typing import Any
 
-from . import brakes, front, incidents, releases, steplog, systemd
+from . import brakes, decode, front, incidents, releases, steplog, systemd
 from .journal import Journal
 from .layout import Layout
 
 _EVERY_S = 1.0
 _LOOK_S = 0.2
 _TAIL = 200  # lines of the engine that are read at the beginning: one of them is a decode line
-_DECODE = re.compile(r"\bDecode batch[.,\s]")
-_FIGURES = {
-    "running": re.compile(r"#running-req: (\d+)"),
-    "queued": re.compile(r"#queue-req: (\d+)"),
-    "accept_len": re.compile(r"accept len: ([\d.]+)"),
-    "tokens_per_s": re.compile(r"gen throughput \(token/s\): ([\d.]+)"),
-    "graphs": re.compile(r"(?:cuda|cpu|npu) graph: (\w+)"),
-}
 
 
 def watch(layout: Layout, after: int | None) -> Iterator[dict[str, Any]]:
@@ -97,15 +87,10 @@ class _Engine:
             self._journal = Journal([f"_SYSTEMD_INVOCATION_ID={unit.invocation}"], last=_TAIL)
             self._invocation, self._line = unit.invocation, ""
         for entry in self._journal.entries() if self._journal else ():
-            if _DECODE.search(entry.message):
+            if decode.is_decode(entry.message):
                 self._line, self._at = entry.message, entry.time_us / 1e6
 
     def figures(self) -> dict[str, Any]:
         """Returns what the line says, and its age in seconds; None where it does not say."""
-        found = {name: shape.search(self._line) for name, shape in _FIGURES.items()}
-        figures: dict[str, Any] = {name: _value(hit[1]) if hit else None for name, hit in found.items()}
-        return {**figures, "age_s": round(time.time() - self._at, 1) if self._line else None}
-
-
-def _value(text: str) -> Any:
-    return {"True": True, "False": False}.get(text) if text in ("True", "False") else json.loads(text)
+        age_s = round(time.time() - self._at, 1) if self._line else None
+        return {**decode.figures(self._line), "age_s": age_s}

@@ -48,6 +48,14 @@ def kill(cgroup: str, within: float = 5.0) -> None:
         time.sleep(0.01)
 
 
+def open_process(pid: int) -> int | None:
+    """Returns a descriptor that tells of the process's end, None where it has ended already (pid 0: there is none)."""
+    try:
+        return os.pidfd_open(pid) if pid else None
+    except ProcessLookupError:
+        return None
+
+
 def bytes_read(cgroup: str) -> int:
     """Returns the bytes that a unit's processes have read so far, from the page cache too."""
     total = 0

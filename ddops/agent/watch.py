@@ -12,14 +12,14 @@ from collections import deque
 from itertools import islice
 from typing import Any
 
-from . import systemd
+from . import processes, systemd
+from .decode import is_decode
 from .fault import Fault
 from .faults import Change, Detector, Incident, Level, Scope
 from .faults.model import ROLLBACK, TRIAL
 from .journal import Entry, Journal, JournalError
 from .systemd import Unit
 
-_DECODE = re.compile(r"\bDecode batch[.,\s]")
 _PAIR = re.compile(r"(accept len|graph|gen throughput \(token/s\)|#running-req): ([^,\s]+)")
 _READY = "The server is fired up and ready to roll!"
 _AT_ONCE = 5000  # entries of one look: the watchdog and cancellations have their turn in between
@@ -45,14 +45,7 @@ class EngineWatch:
         self._detector = Detector(TRIAL, Scope(frozenset({unit.name}), unit.invocation))
         self._incident: Incident | None = None
         self._journal = Journal([f"_SYSTEMD_INVOCATION_ID={unit.invocation}", "+", "_TRANSPORT=kernel"])
-        self._pidfd = self._open_process(unit.main_pid)
-
-    @staticmethod
-    def _open_process(pid: int) -> int | None:
-        try:
-            return os.pidfd_open(pid)
-        except (ProcessLookupError, ValueError):
-            return None
+        self._pidfd = processes.open_process(unit.main_pid)
 
     def descriptors(self) -> list[int]:
         """Returns what a select can wait on: the journal and the main process."""
@@ -115,7 +108,7 @@ class EngineWatch:
                 self.overlay_reports.append(json.loads(line)["ddops_overlay"])
             except ValueError:
                 self.overlay_reports.append({"ok": False, "problem": "the report is not JSON", "line": line[:400]})
-        elif _DECODE.search(line):
+        elif is_decode(line):
             self.decode.append(dict(_PAIR.findall(line)))
 
     def _ended(self) -> bool:

@@ -19,10 +19,9 @@ def command(
     as_json: JsonOption = False,
 ) -> int:
     """Explain a topic: exit codes, variables, the manual page."""
-    import difflib
 
     from .. import manual
-    from ..errors import UsageError
+    from ..errors import UsageError, did_you_mean
     from . import output
 
     known = manual.topics()
@@ -35,8 +34,7 @@ def command(
             output.data(f"{name:12} {text}")
         return 0
     if topic not in known:
-        near = difflib.get_close_matches(topic, known, n=1)
-        hint = f"did you mean '{near[0]}'?" if near else "ddops COMMAND -h explains a command"
+        hint = did_you_mean(topic, known, "ddops COMMAND -h explains a command")
         raise UsageError(f"unknown topic '{topic}'", f"known are: {', '.join(known)}", hint)
     text = known[topic][1](context.find_root().command).rstrip("\n")
     output.document({"topic": topic, "text": text}) if as_json else output.data(text)

@@ -30,5 +30,6 @@ def command(
     time = None if for_ is None else seconds("--for", for_)
     record = agent.ask("pause", by=render.requester(), reason=reason, seconds=time)
     output.document(record) if as_json else output.data(f"paused by={record['by']} since={record['since']}")
-    output.say("nothing is done by itself until then\n\nhint: ddops resume" if time is None else "")
+    if time is None:
+        output.say("nothing is done by itself until then\n\nhint: ddops resume")
     return 0

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import difflib
 import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from .. import hosts, site
-from ..errors import Refused, UsageError
+from ..errors import Refused, UsageError, did_you_mean
 from ..remote import Agent
 from ..site import HostEntry
 from . import output
@@ -44,8 +43,7 @@ def existing(host: str | None, site_file: Path | None, service: str | None) -> t
     service = service or os.environ.get("DDOPS_SERVICE")
     known = agent.ask("services")
     if service and service not in known:
-        near = difflib.get_close_matches(service, known, n=1)
-        hint = f"did you mean '{near[0]}'?" if near else "ddops adopt UNIT"
+        hint = did_you_mean(service, known, "ddops adopt UNIT")
         raise Refused(f"{name} has no service '{service}'", f"it has: {', '.join(known) or 'none'}", hint)
     if not service:
         if not known:
