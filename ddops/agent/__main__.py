@@ -1,4 +1,4 @@
-"""``serve`` (the client's), ``supervise`` (systemd's), ``rollback`` (by hand), ``operate`` and ``notify``."""
+"""``serve`` (the client's), ``supervise`` (systemd's), ``rollback`` (by hand), ``operate``, ``notify``, ``ledger``."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import json
 import os
 import sys
 
-from . import lock, notices, requests, steplog, supervisor
+from . import ledger, lock, notices, requests, steplog, supervisor
 from .errors import AgentError, Locked
 from .layout import Layout, layout_of
 
@@ -29,6 +29,9 @@ def main(arguments: list[str]) -> int:
         return 0
     if verb == "notify":
         notices.deliver(layout_of(rest[0]))
+        return 0
+    if verb == "ledger":
+        ledger.answer(layout_of(rest[0]), {})
         return 0
     if verb == "operate":
         return _operate(layout_of(rest[0]))

@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from . import adopt, deploy, durable, front, lock, notices, releases, rollback, steplog, systemd, wake
+from . import adopt, deploy, durable, front, ledger, lock, notices, releases, rollback, steplog, systemd, wake
 from .errors import AgentError, Locked
 from .guard import Guard
 from .layout import Layout
@@ -94,6 +94,7 @@ def operate(
     op.log.close()
     stored = _store(layout, outcome)
     _notify(layout, stored)
+    ledger.write_aside(layout)
     return stored
 
 
