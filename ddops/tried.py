@@ -72,7 +72,7 @@ def _field(book: Book, profile: Profile) -> list[dict[str, Any]]:
     for entry in profile.evidence:
         was = {"sglang": entry.sglang, "overlay": entry.overlay}
         now = {key: book.stack.get(key) for key in was}
-        changed = [each for each in on_host.changed(was, now) if each["name"] in was] if book.stack else []
+        changed = on_host.changed(was, now) if book.stack else []
         found.append(
             {
                 **{"profile": profile.name, "budget": entry.budget, "graphs": entry.graphs},

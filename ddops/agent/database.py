@@ -126,14 +126,14 @@ class Database:
             row = [done.lastrowid, *(verdict[key] for key in _OF_VERDICT), json.dumps(verdict["evidence"])]
             self._sql.execute("INSERT INTO verdicts VALUES (?, ?, ?, ?, ?, ?, ?)", row)
 
-    def entries(self, after: int = 0) -> list[dict[str, Any]]:
-        """Returns the entries behind a number with their verdicts, in the order in which they were added."""
+    def entries(self) -> list[dict[str, Any]]:
+        """Returns the entries with their verdicts, in the order in which they were added."""
         columns = ", ".join(("seq", *_COLUMNS, "brief"))
         with _told(ValueError, TypeError):
-            rows = self._sql.execute(f"SELECT {columns} FROM entries WHERE seq > ? ORDER BY seq", (after,))  # noqa: S608
+            rows = self._sql.execute(f"SELECT {columns} FROM entries ORDER BY seq")  # noqa: S608
             found = {row[0]: dict(zip(("seq", *_COLUMNS), row)) | _rest(row) for row in rows}  # noqa: B905 - Python 3.9
             of = ", ".join(("entry", *_OF_VERDICT, "evidence"))
-            rows = self._sql.execute(f"SELECT {of} FROM verdicts WHERE entry > ? ORDER BY rowid", (after,))  # noqa: S608
+            rows = self._sql.execute(f"SELECT {of} FROM verdicts ORDER BY rowid")  # noqa: S608
             for seq, *values, evidence_text in rows:
                 verdict: dict[str, Any] = dict(zip(_OF_VERDICT, values))  # noqa: B905 - Python 3.9
                 verdict |= {"passed": _truth(verdict["passed"]), "evidence": json.loads(evidence_text)}

@@ -77,21 +77,27 @@ def _no_sqlite(error: ImportError) -> str:
 
 def _behind(database: Database, known: dict[str, int]) -> dict[str, Any]:
     name = database.meta("id")
-    return {"id": name, "entries": database.entries(known.get(name or "", 0))}
+    after = known.get(name or "", 0)
+    # all are read, so that a damaged one is found whoever asks
+    return {"id": name, "entries": [entry for entry in database.entries() if entry["seq"] > after]}
 
 
 def _repaired(layout: Layout, use: Callable[[Database], dict[str, Any]]) -> dict[str, Any]:
-    """Uses the ledger, up to date; a damaged one is put aside and made anew from the files."""
+    """Uses the ledger, up to date; a damaged one is put aside and made anew from the files.
+
+    That is told as long as the damaged one lies there: whoever made it anew had nobody to tell, perhaps.
+    """
     from .database import Damaged
 
+    aside = layout.ledger.with_name("ledger.db.damaged")
     try:
-        return {**_up_to_date(layout, use), "problem": ""}
-    except Damaged as error:
-        aside = layout.ledger.with_name("ledger.db.damaged")
+        found = _up_to_date(layout, use)
+    except Damaged:
         os.replace(layout.ledger, aside)
         Path(f"{layout.ledger}-journal").unlink(missing_ok=True)
-        why = f"{layout.ledger} was damaged ({error}): it was made anew from the operations' files, and is in {aside}"
-        return {**_up_to_date(layout, use), "problem": why}
+        found = _up_to_date(layout, use)
+    why = f"it was damaged and was made anew from the operations' files; {aside} is what it was, remove it to end this"
+    return {**found, "problem": why if aside.exists() else ""}
 
 
 def _up_to_date(layout: Layout, use: Callable[[Database], dict[str, Any]]) -> dict[str, Any]:
