@@ -117,13 +117,13 @@ class Database:
 
     def _add(self, entry: dict[str, Any]) -> None:
         names = ", ".join(("seq", *_COLUMNS, "brief"))
-        values = [entry.get("seq"), *(entry[column] for column in _COLUMNS), json.dumps(entry["brief"])]
+        values = [entry.get("seq"), *(_storable(entry[column]) for column in _COLUMNS), json.dumps(entry["brief"])]
         marks = ", ".join("?" * len(values))
         done = self._sql.execute(f"INSERT OR IGNORE INTO entries ({names}) VALUES ({marks})", values)  # noqa: S608
         if done.rowcount != 1:
             return  # another process was faster
         for verdict in entry["verdicts"]:
-            row = [done.lastrowid, *(verdict[key] for key in _OF_VERDICT), json.dumps(verdict["evidence"])]
+            row = [done.lastrowid, *(_storable(verdict[key]) for key in _OF_VERDICT), json.dumps(verdict["evidence"])]
             self._sql.execute("INSERT INTO verdicts VALUES (?, ?, ?, ?, ?, ?, ?)", row)
 
     def entries(self) -> list[dict[str, Any]]:
@@ -145,6 +145,11 @@ class Database:
 def _rest(row: tuple[Any, ...]) -> dict[str, Any]:
     graphs = row[1 + _COLUMNS.index("graphs")]
     return {"graphs": _truth(graphs), "brief": json.loads(row[-1]), "verdicts": []}
+
+
+def _storable(value: Any) -> Any:
+    """Returns a value that SQLite takes: a journal's line may hold what is no character."""
+    return value.encode("utf-8", "backslashreplace").decode() if isinstance(value, str) else value
 
 
 def _truth(value: int | None) -> bool | None:

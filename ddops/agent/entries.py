@@ -16,6 +16,7 @@ from .layout import Layout
 Entry = dict[str, Any]
 
 _BRIEF = ("operation", "kind", "by", "began", "ended", "seconds", "outcome", "reason", "release", "previous")
+_LARGE = 1 << 63  # more is no number of anything, nor SQLite's
 _WORD = 200  # characters: longer texts are lines and answers, not figures
 
 
@@ -89,8 +90,13 @@ def of_evaluation(name: str, record: dict[str, Any]) -> Entry:
 
 
 def _stands_on(release: dict[str, Any]) -> Entry:
+    """Returns the release and its combination; raises TypeError for a value that is none."""
     drill = release.get("drill") or {}
-    return {"release": release.get("release"), "drill": drill.get("name"), **evidence.combination(release, None)}
+    found = {"release": release.get("release"), "drill": drill.get("name"), **evidence.combination(release, None)}
+    for key, value in found.items():
+        if not (value is None or isinstance(value, str) or (isinstance(value, int) and abs(value) < _LARGE)):
+            raise TypeError(f"{key} is {value!r}")
+    return found
 
 
 def _verdict(gate: dict[str, Any]) -> dict[str, Any]:

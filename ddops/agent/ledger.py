@@ -31,7 +31,7 @@ def read(layout: Layout) -> tuple[list[Entry], str]:
     try:
         from .database import Database, Unusable
 
-        if not layout.ledger.exists():
+        if not layout.ledger.exists() or not layout.ledger.stat().st_size:  # it is just being made
             return entries.from_files(layout), ""
         try:
             with Database(layout.ledger, write=False) as database:

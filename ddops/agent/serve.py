@@ -84,7 +84,11 @@ def _with_ledger(layout: Layout, args: dict[str, Any], events: Iterator[dict[str
     """Puts what a client's copy of the ledger lacks before the result: it costs no round trip of its own."""
     for event in events:
         if event["event"] == "result":
-            yield {"event": "ledger", **ledger.answer(layout, args["copy"])}
+            try:
+                behind = ledger.answer(layout, args["copy"])
+            except Exception as error:  # noqa: BLE001 - whatever it is, the result has to arrive
+                behind = {"id": None, "entries": [], "problem": repr(error)}
+            yield {"event": "ledger", **behind}
         yield event
 
 

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 import ddops
-from ddops.agent import entries, evaluations, evidence, ledger, stack
+from ddops.agent import entries, evaluations, evidence, ledger, serve, stack
 from ddops.agent.layout import Layout, layout_of
 from ddops.agent.releases import Release
 
@@ -151,6 +151,20 @@ def test_a_newer_ones_database_is_left_alone(host: Layout) -> None:
     assert host.ledger.read_bytes() == before
 
 
+def test_odd_values_are_stored_and_nothing_keeps_a_result_back(host: Layout) -> None:
+    told(host, 4, "rolled-back", "load", reason={"what": "a line with \udcff in it"})
+    told(host, 5, "promoted", release={**RELEASE, "budget": [12]})
+    told(host, 6, "promoted", release={**RELEASE, "release": 1 << 70})
+    found = ledger.answer(host, {})
+    assert (found["problem"], ids(found)) == ("", [*ALL, "operation-000004"])
+    assert rows(host, "SELECT what FROM entries WHERE seq = 4") == [("a line with \\udcff in it",)]
+    nowhere = Layout("lab", Path("/no\0where"), host.run)
+    result = {"event": "result", "result": {"outcome": "promoted"}}
+    events = list(serve._with_ledger(nowhere, {"copy": {}}, iter([{"event": "step"}, result])))
+    assert [event["event"] for event in events] == ["step", "ledger", "result"]
+    assert "null byte" in events[1]["problem"]
+
+
 def in_a_process(layout: Layout, before: str = "", count: int = 1) -> list[dict[str, Any]]:
     """Asks the ledger in processes of their own, all at once; ``before`` is code that runs first."""
     code = (
@@ -198,6 +212,8 @@ def test_several_processes_at_once_make_one_ledger(host: Layout) -> None:
 def test_a_plan_reads_what_the_database_lacks_and_makes_none(host: Layout) -> None:
     assert [entry["id"] for entry in ledger.read(host)[0]] == ALL
     assert sorted(path.name for path in host.root.iterdir()) == ["operations"]
+    host.ledger.touch()
+    assert ledger.read(host)[1] == "", "another process is about to make it"
     ledger.answer(host, {})
     told(host, 4, "promoted").write_text('{"torn')
     assert [entry["id"] for entry in ledger.read(host)[0]] == ALL, "a damaged outcome does not hide the others"
