@@ -7,7 +7,7 @@ import json
 import os
 import sys
 
-from . import ledger, lock, notices, requests, steplog, supervisor
+from . import lock, notices, requests, steplog, supervisor
 from .errors import AgentError, Locked
 from .layout import Layout, layout_of
 
@@ -31,6 +31,8 @@ def main(arguments: list[str]) -> int:
         notices.deliver(layout_of(rest[0]))
         return 0
     if verb == "ledger":
+        from . import ledger  # and SQLite with it
+
         ledger.answer(layout_of(rest[0]), {})
         return 0
     if verb == "operate":

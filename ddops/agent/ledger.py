@@ -9,8 +9,6 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import os
-import subprocess
-import sys
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -60,15 +58,6 @@ def answer(layout: Layout, known: dict[str, int]) -> dict[str, Any]:
     except ImportError as error:
         why = _no_sqlite(error)
     return {"id": None, "entries": entries.from_files(layout), "problem": why}
-
-
-def write_aside(layout: Layout) -> None:
-    """Starts bringing the ledger up to date, in a process of its own: nobody waits, and nobody pays its memory."""
-    with contextlib.suppress(OSError):
-        subprocess.Popen(
-            [sys.executable, "-IS", sys.argv[0], "ledger", layout.name],
-            stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True,
-        )  # fmt: skip
 
 
 def _no_sqlite(error: ImportError) -> str:

@@ -6,13 +6,14 @@ import contextlib
 import os
 import select
 import socket
+import subprocess
 import sys
 import threading
 import time
 from collections.abc import Callable
 from typing import Any
 
-from . import adopt, deploy, durable, front, ledger, lock, notices, releases, rollback, steplog, systemd, wake
+from . import adopt, deploy, durable, front, lock, notices, releases, rollback, steplog, systemd, wake
 from .errors import AgentError, Locked
 from .guard import Guard
 from .layout import Layout
@@ -94,8 +95,17 @@ def operate(
     op.log.close()
     stored = _store(layout, outcome)
     _notify(layout, stored)
-    ledger.write_aside(layout)
+    _write_ledger(layout)
     return stored
+
+
+def _write_ledger(layout: Layout) -> None:
+    """Starts bringing the ledger up to date, in a process of its own: nobody waits, and it costs no memory here."""
+    with contextlib.suppress(OSError):
+        subprocess.Popen(
+            [sys.executable, "-IS", sys.argv[0], "ledger", layout.name],
+            stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True,
+        )  # fmt: skip
 
 
 def _notify(layout: Layout, outcome: dict[str, Any]) -> None:
