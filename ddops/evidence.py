@@ -10,22 +10,28 @@ from .errors import Refused
 from .profile import Evidence, Profile
 from .render import Options
 
+_SHORT = 12  # characters of a hash
+
 
 @dataclass(frozen=True)
 class Known:
-    """One piece of evidence for the budget and graphs of a plan."""
+    """One piece of evidence for the budget and graphs of a plan; ``stale`` tells in words what has changed since."""
 
     outcome: str
     text: str
     other: tuple[str, ...]
     source: str
+    stale: tuple[str, ...] = ()
 
     @property
     def same_stack(self) -> bool:
         return not self.other
 
     def as_json(self) -> dict[str, Any]:
-        return {"outcome": self.outcome, "what": self.text, "other": list(self.other), "source": self.source}
+        return {
+            **{"outcome": self.outcome, "what": self.text, "other": list(self.other), "source": self.source},
+            "stale": list(self.stale),
+        }
 
 
 def of_profile(profile: Profile, options: Options) -> list[Known]:
@@ -42,12 +48,24 @@ def of_host(entries: list[dict[str, Any]]) -> list[Known]:
     return [
         Known(
             str(entry["outcome"]),
-            f"{entry['algorithm']} as release {entry['release']}: {entry['what']} ({entry['ended']})",
+            _seen(entry),
             tuple(entry["other"]),
             "host",
+            tuple(changes(entry["changed"])),
         )
         for entry in entries
     ]
+
+
+def changes(changed: list[dict[str, Any]]) -> list[str]:
+    """Returns in words what of a stack has changed since a verdict, such as ``driver 580.1 is now 590.2``."""
+    return [_change(each["name"], each["was"], each["now"]) for each in changed]
+
+
+def _change(name: str, was: str | None, now: str | None) -> str:
+    if not was:
+        return f"{name} was not recorded, is now {str(now)[:_SHORT]}"
+    return f"{name} {was[:_SHORT]} is now {str(now)[:_SHORT] if now else 'not known'}"
 
 
 def require(known: list[Known]) -> None:
@@ -55,6 +73,12 @@ def require(known: list[Known]) -> None:
     same = [entry for entry in known if entry.same_stack and entry.source == "profile"]
     if same and same[-1].outcome == "bad":
         raise Refused("this combination is proven bad on this stack", same[-1].text, "--force tries it all the same")
+
+
+def _seen(entry: dict[str, Any]) -> str:
+    what = f"{entry['subject']} of release" if entry["subject"] != "deploy" else "as release"
+    more = f"; {entry['times']} times, the newest" if entry["times"] > 1 else ""
+    return f"{entry['algorithm']} {what} {entry['release']}: {entry['what']} ({entry['ended']}{more})"
 
 
 def _other(profile: Profile, options: Options, entry: Evidence) -> list[str]:

@@ -20,6 +20,7 @@ from . import (
     diff,
     doctor,
     evaluate,
+    evidence,
     faults,
     help,
     history,
@@ -48,7 +49,7 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 for verb in (
-    *(deploy, diff, render, rollback, status, doctor, watch, history, logs),
+    *(deploy, diff, render, rollback, status, doctor, watch, history, evidence, logs),
     *(bench, evaluate, adopt, confirm, pause, resume, version, help),
 ):
     app.command(verb.NAME)(verb.command)
