@@ -27,36 +27,35 @@ class Live:
         elif kind == "incident":
             because = f" ({event['because']})" if event["because"] else ""
             self._say(
-                f"{_time(event)} {paint('incident', 'red', sys.stdout)} {event['rule']}: {event['action']}{because}"
+                f"{_time(event)} {paint('incident', 'red', sys.stdout)}", f"{event['rule']}: {event['action']}{because}"
             )
-            self._say(f"         {event['line'][:200]}")
+            self._say("        ", event["line"][:200])
         elif kind == "lost":
-            self._say(f"{paint('lost', 'yellow', sys.stdout)} {event['what']}: {event['why']}")
+            self._say(paint("lost", "yellow", sys.stdout), f"{event['what']}: {event['why']}")
         elif kind == "fault":
-            self._say(f"{_time(event)} {paint('fault', 'red', sys.stdout)} {event['rule']}: {event['line'][:160]}")
+            self._say(f"{_time(event)} {paint('fault', 'red', sys.stdout)}", f"{event['rule']}: {event['line'][:160]}")
         elif kind == "step":
-            self._say(f"{_time(event)} operation {event['operation']}: {event['step']}")
+            self._say(_time(event), f"operation {event['operation']}: {event['step']}")
         elif kind == "step-failed":
-            self._say(
-                f"{_time(event)} operation {event['operation']}: {event['step']} failed: {event['error']['what']}"
-            )
+            failed = f"{event['step']} failed: {event['error']['what']}"
+            self._say(_time(event), f"operation {event['operation']}: {failed}")
 
     def end(self) -> None:
         """Leaves the last state standing."""
         if self._alive:
             sys.stdout.write("\n")
 
-    def _say(self, line: str) -> None:
+    def _say(self, head: str, text: str) -> None:
         if self._alive:
             self._clear(_width())
-        data(_printable(line, keep="\033"))
+        data(f"{head} {_printable(text)}")
 
     def _clear(self, width: int) -> None:
         """Takes the line that stands away; one that the terminal has broken up since, since it is narrower now, stays.
 
         Some terminals break it, others cut it off: what stands above it is then not known.
         """
-        sys.stdout.write("\n" if self._drawn > width else "\r\033[K")
+        sys.stdout.write("\n" if self._drawn >= width else "\r\033[K")
         self._drawn = 0
 
     def _state(self, state: dict[str, Any]) -> None:
@@ -79,9 +78,9 @@ def _width() -> int:
         return 80
 
 
-def _printable(text: str, keep: str = "") -> str:
+def _printable(text: str) -> str:
     """Takes out what would move the cursor: an engine's line may hold anything."""
-    return "".join(c if c.isprintable() or c in keep else " " for c in text)
+    return "".join(c if c.isprintable() else " " for c in text)
 
 
 def _cut(text: str, cells: int) -> tuple[str, int]:
