@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 import json
 from pathlib import Path
 from typing import Any
@@ -315,10 +316,11 @@ def test_watch_tells_states_and_incidents_across_a_lost_connection(watched: Serv
 
     def until(kind: str) -> dict[str, Any]:
         assert client.stdout
-        while True:
-            event: dict[str, Any] = json.loads(client.stdout.readline())
+        for line in itertools.islice(client.stdout, 120):  # there is a state each second
+            event: dict[str, Any] = json.loads(line)
             if event["event"] == kind:
                 return event
+        raise AssertionError(f"no {kind} among 120 events")
 
     watched.lab.cut(watched.name)
     until("lost")
