@@ -233,7 +233,7 @@ def test_the_policy_page_does_nothing_but_tell_once(watched: ServiceHost, tmp_pa
 
     # a supervisor that was killed before it noted how far it has read
     watched.on("systemctl", "stop", SUPERVISOR)
-    watched.on("rm", READ_UP_TO)
+    watched.on("rm", "-f", READ_UP_TO)
     watched.on("systemctl", "start", SUPERVISOR)
     wait_for(lambda: watched.file(READ_UP_TO), 20, "the next one has read it all again")
     assert [i["action"] for i in incidents(watched)] == ["page"]
