@@ -63,6 +63,27 @@ def test_output_that_cannot_be_written_is_said_once_and_a_code_that_is_truer_sta
             assert lost.stderr == "error: the output could not be written\n  No space left on device\n"
 
 
+TELLS = """
+import os, sys
+from ddops.cli import app, outcome
+
+what = {"outcome": "rolled-back", "seconds": 1.0, "host": {"live": 1}, "reason": {"what": "a gate"}}
+app.app = lambda *args, **more: outcome.tell("deploy", what, as_json=sys.argv[1] == "--json")
+os._exit(app.end(app.run(sys.argv[1:])))  # as ddops ends
+"""
+
+
+@pytest.mark.parametrize("how", ["--json", "--plain"])
+def test_an_outcome_that_cannot_be_written_keeps_its_exit_code(how: str) -> None:
+    with open("/dev/full", "w") as full:
+        for variables in ({}, {"PYTHONUNBUFFERED": "1"}):
+            argv, environment = [sys.executable, "-c", TELLS, how], {"PATH": "/usr/bin:/bin", **variables}
+            told = subprocess.run(argv, env=environment, stdout=full, stderr=subprocess.PIPE, text=True, check=False)
+            assert told.returncode == ExitCode.ROLLED_BACK, told.stderr
+            assert "a gate" in told.stderr
+            assert told.stderr.endswith("error: the output could not be written\n  No space left on device\n")
+
+
 def test_output_that_nobody_reads_is_no_error() -> None:
     reader, writer = os.pipe()
     os.close(reader)
