@@ -34,6 +34,7 @@ def install(layout: Layout, release: Release) -> None:
 def open_to(layout: Layout, release: Release, *, trial: bool) -> None:
     """Sends the public port to a release. A release without a front owns the public port itself."""
     if not release.front:
+        durable.remove(layout.front_target_of_trial)  # of a trial that is gone
         return
     install(layout, release)
     port, target = int(release.front["port"]), _line(release)
