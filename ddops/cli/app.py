@@ -34,6 +34,7 @@ from . import (
     rollback,
     site,
     status,
+    sudoers,
     version,
     watch,
 )
@@ -49,7 +50,7 @@ app = typer.Typer(
 )
 for verb in (
     *(deploy, diff, render, rollback, status, doctor, watch, history, logs),
-    *(bench, evaluate, adopt, confirm, pause, resume, version, help),
+    *(bench, evaluate, adopt, confirm, pause, resume, sudoers, version, help),
 ):
     app.command(verb.NAME)(verb.command)
 app.add_typer(profile.app, name="profile")

@@ -6,7 +6,7 @@ import shutil
 import sys
 from typing import Any
 
-from .output import data, paint
+from .output import data, harmless, paint
 
 _QUIET_S = 10.0  # without a terminal, a state is printed when it changed or so often
 
@@ -53,7 +53,7 @@ class Live:
         line, changes = _line(state), _what_changes(state)
         if self._alive:
             width = shutil.get_terminal_size().columns - 1
-            sys.stdout.write("\r\033[K" + line[:width])
+            sys.stdout.write("\r\033[K" + harmless(line)[:width])
         elif changes != self._last[1] or state["time"][:18] != self._last[0]:  # every ten seconds
             data(f"{_time(state)} {line}")
             self._last = (state["time"][:18], changes)

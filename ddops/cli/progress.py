@@ -7,7 +7,7 @@ import sys
 import time
 from typing import Any
 
-from .output import alive, paint, say
+from .output import alive, harmless, paint, say
 
 _NAMES = {
     "preflight": "preflight",
@@ -100,7 +100,7 @@ class Progress:
             return
         width = shutil.get_terminal_size().columns - 1
         line = f"  {self._running:{_WIDTH}} ..     {time.monotonic() - self._began:5.1f} s  {self._said}"
-        sys.stderr.write("\r\033[K" + line[:width])
+        sys.stderr.write("\r\033[K" + harmless(line)[:width])
         sys.stderr.flush()
 
     def _clear(self) -> None:

@@ -81,6 +81,7 @@ def test_output_that_cannot_be_written_is_an_error_and_one_that_nobody_reads_is_
         "watch",
         "pause",
         "resume",
+        "sudoers",
     ],
 )
 def test_every_verb_explains_itself_in_80_columns(verb: str, tmp_path: Path) -> None:
