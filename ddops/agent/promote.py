@@ -29,7 +29,6 @@ def promote(layout: Layout, release: Release) -> dict[str, Any]:
     releases.point(layout.live, release)
     durable.write_json(release.directory / PROMOTED, {"release": release.number})
     systemd.unlink_trial(release.unit)
-    forget_others(layout, release)
     systemd.daemon_reload()
     now = systemd.show(release.unit)
     running = now.main_pid and now.main_pid == was.main_pid
@@ -40,6 +39,7 @@ def promote(layout: Layout, release: Release) -> dict[str, Any]:
             f"systemctl status {release.unit}",
         )
     install_rollback_script(layout)
+    forget_others(layout, release)  # last: on a disk that is full by now they could not be written again
     try:
         pruned: Any = prune(layout)
     except (OSError, AgentError) as error:
@@ -86,7 +86,8 @@ def install_rollback_script(layout: Layout) -> None:
 # does what 'ddops rollback' does, with nothing but this host: {layout.rollback_script} [RELEASE]
 exec /usr/bin/python3 -IS {layout.agent} rollback {layout.name} "$@"
 """
-    durable.write(layout.rollback_script, script.encode(), mode=0o755)
+    if not layout.rollback_script.exists() or layout.rollback_script.read_text() != script:
+        durable.write(layout.rollback_script, script.encode(), mode=0o755)
 
 
 def prune(layout: Layout) -> list[int]:

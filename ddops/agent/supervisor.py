@@ -113,6 +113,7 @@ def _store(layout: Layout, outcome: dict[str, Any]) -> dict[str, Any]:
         try:
             if outcome["outcome"] != "refused":
                 _mend_known_good(layout)
+                _mend_front(layout)
             _mend_live(layout)
             outcome = {**outcome, "host": _read_back(layout)}
             steplog.finish(layout, outcome["operation"], outcome)
@@ -133,6 +134,13 @@ def _mend_known_good(layout: Layout) -> None:
         with contextlib.suppress(AgentError):
             if (release := releases.load(layout, number)).unit == boots:
                 releases.point(layout.known_good, release)
+
+
+def _mend_front(layout: Layout) -> None:
+    """Stores where the front leads to after a boot, which a full disk has kept from being stored."""
+    known_good = releases.pointed_if_whole(layout, layout.known_good)
+    if known_good and known_good.front and layout.front_target.exists():
+        front.store_target(layout, known_good)
 
 
 def _mend_live(layout: Layout) -> None:

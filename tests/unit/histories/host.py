@@ -168,7 +168,7 @@ class Host:
         self._set(steplog, "os", _Proxy("os", fsync=lambda _: self._room()))
         self._set(durable, "os", _Proxy("os", fsync=lambda _: None))
         for name in ("write", "link", "remove"):
-            self._set(durable, name, self._counted(name, getattr(durable, name), needs_room=name != "remove"))
+            self._set(durable, name, self._counted(name, getattr(durable, name), needs_room=name == "write"))
         for module in (promote, releases):
             proxied = _Proxy("os", replace=self._counted("replace", __import__("os").replace), fsync=lambda _: None)
             self._set(module, "os", proxied)
@@ -178,7 +178,7 @@ class Host:
         def counted(path: Any, *args: Any, **kwargs: Any) -> Any:
             what = f"{name} {Path(path).name}"
             self.crossing(f"before {what}")
-            if needs_room and str(path).startswith(str(self.root / "var")):
+            if needs_room and not str(path).startswith(str(self.root / "run")):
                 self._room()
             result = function(path, *args, **kwargs)
             self.crossing(f"after {what}")
@@ -289,6 +289,8 @@ class Host:
             done = {e["step"] for e in steps if e["event"] == "step-done"}
             if asked["kind"] == "deploy" and {"ready", "smoke", "acceptance"} <= done:
                 passed.add(asked["release"])
+            # what known-good was when the operation began
+            passed |= {e["release"] for e in steps if e["event"] == "way-back" and e["release"] is not None}
             if asked["kind"] in ("rollback", "restart") and asked.get("to") is not None and "return" in done:
                 passed.add(asked["to"])
         return passed

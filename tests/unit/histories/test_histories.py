@@ -100,7 +100,7 @@ class Histories(RuleBasedStateMachine):
         self, behaviour: Behaviour, planned: list[tuple[int, str]], policy: str, confirm: int | None, force: bool
     ) -> None:
         host = self.host
-        serving = self._serving()
+        serving = self.serving()
         started = len(host.units.starts)
         number = host.stage("anna", policy)
         assert number > self.highest, "the sequence went back"
@@ -126,7 +126,7 @@ class Histories(RuleBasedStateMachine):
         if outcome["outcome"] == "refused":
             assert not trials
             if not planned:
-                assert self._serving() == serving, "a refused deploy touched what serves"
+                assert self.serving() == serving, "a refused deploy touched what serves"
 
     @rule(planned=moments(*ACTS))
     def deploys_what_is_good(self, planned: list[tuple[int, str]]) -> None:
@@ -153,7 +153,7 @@ class Histories(RuleBasedStateMachine):
     @rule(data=st.data(), planned=moments(*ENDS_LIVES, "second-writer", most=2))
     def rolls_back_to(self, data: st.DataObject, planned: list[tuple[int, str]]) -> None:
         target = data.draw(st.sampled_from(sorted(self.promoted)))
-        before = self._serving()
+        before = self.serving()
         operation = requests.rollback(self.layout, target, "bert")["operation"]
         if self._behaviour(target).kind != "good" or self._behaviour(target).stuck_s:
             self.excuses.add("a target that is not good")
@@ -161,14 +161,14 @@ class Histories(RuleBasedStateMachine):
         outcome = durable.read_json(steplog.outcome_file(self.layout, operation))["outcome"]
         if target not in releases.numbers(self.layout):
             assert outcome == "refused"
-            assert planned or self._serving() == before
+            assert planned or self.serving() == before
 
     @precondition(lambda self: self.known_good)
     @rule()
     def damages_known_good(self) -> None:
         """A way back that is damaged is refused before anything stops, by deploys and rollbacks."""
         unit = self.layout.release_dir(self.known_good or 0) / f"lab-{self.known_good:04d}.service"
-        whole, before = unit.read_bytes(), self._serving()
+        whole, before = unit.read_bytes(), self.serving()
         unit.write_bytes(whole + b"#\n")
         self.excuses.add("damaged")
         for number in (
@@ -182,7 +182,7 @@ class Histories(RuleBasedStateMachine):
             self._lives([])
             outcome = durable.read_json(steplog.outcome_file(self.layout, number))
             assert outcome["outcome"] == "refused", outcome
-        assert self._serving() == before, "it was stopped before the refusal"
+        assert self.serving() == before, "it was stopped before the refusal"
         unit.write_bytes(whole)
         self.excuses.discard("damaged")
 
@@ -321,7 +321,7 @@ class Histories(RuleBasedStateMachine):
         if not self.excuses:
             assert releases.problems(release) == []
         if not self.excuses and self._behaviour(self.known_good).kind == "good":
-            assert self._serving()[1:] == (self.known_good, self.known_good), (self._serving(), self.known_good)
+            assert self.serving()[1:] == (self.known_good, self.known_good), (self.serving(), self.known_good)
             assert status.status(layout)["healthy"]
             assert releases.pointed(layout, layout.live) == release
             ours = set() if release.adopted else {release.unit}
@@ -329,7 +329,7 @@ class Histories(RuleBasedStateMachine):
             assert left == ours, "units are left over"
             assert not layout.front_target_of_trial.exists()
 
-    def _serving(self) -> tuple[str, int | None, int | None]:
+    def serving(self) -> tuple[str, int | None, int | None]:
         """Returns the invocation that runs, its release, and the release that the public port leads to."""
         units = self.host.units
         process = next((p for p in units.processes if p.healthy), None)

@@ -58,11 +58,13 @@ def test_a_death_at_every_moment(operation: str, how: str) -> None:
     assert at > 50
 
 
-def test_a_disk_that_fills_in_the_promotion_leaves_known_good_as_it_was() -> None:
-    with history(promoted=0) as state:
-        state.deploys(GOOD, [(71, "kill"), (119, "disk-full")], "page", None, force=False)
-        assert state.known_good == 0
-        assert state.host.boots() == "sglang.service"
+@pytest.mark.parametrize("ends", ["promoted", "rolled-back"])
+def test_a_disk_that_fills_at_any_moment_leaves_a_service(ends: str) -> None:
+    for at in range(1, 150) if THOROUGH else range(85, 135, 2):
+        with history() as state:
+            state.deploys(GOOD if ends == "promoted" else FAULTS, [(at, "disk-full")], "page", None, force=False)
+            assert state.known_good in (1, 2) if ends == "promoted" else state.known_good == 1
+            assert state.serving()[1:] == (state.known_good, state.known_good), at
 
 
 def test_a_promotion_that_failed_is_taken_back_before_the_way_back_can_fail() -> None:
