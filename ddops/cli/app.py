@@ -37,6 +37,7 @@ from . import (
     rollback,
     site,
     status,
+    sudoers,
     version,
     watch,
 )
@@ -52,7 +53,7 @@ app = typer.Typer(
 )
 for verb in (
     *(deploy, diff, render, rollback, status, doctor, watch, history, evidence, logs),
-    *(bench, evaluate, adopt, confirm, pause, resume, version, help),
+    *(bench, evaluate, adopt, confirm, pause, resume, sudoers, version, help),
 ):
     app.command(verb.NAME)(verb.command)
 app.add_typer(profile.app, name="profile")
