@@ -50,7 +50,15 @@ def test_every_verdict_is_on_the_host_with_its_stack_and_goes_stale(served: Serv
     assert {"sglang": sglang, "environment": environment, "model": model, "driver": "580.95.05"} == stack
     assert overlay == json.loads(served.file(f"{STATE}/releases/0002/manifest.json") or "")["overlay"]
     gates = "SELECT gate, passed, accept_length FROM verdicts WHERE entry = 2 ORDER BY rowid"
-    assert rows(served, gates) == [["ready", 1, None], ["smoke", 1, None], ["lossless", 1, None], ["acceptance", 1, 2]]
+    assert rows(served, gates) == [
+        ["ready", 1, None],
+        ["smoke", 1, None],
+        ["lossless", 1, None],
+        ["acceptance", 1, 2],
+        ["throughput", 1, None],
+    ]
+    [[speed]] = rows(served, "SELECT tok_s FROM verdicts WHERE entry = 2 AND gate = 'throughput'")
+    assert 0 < speed < 1000, "the engine sleeps two milliseconds after every two tokens"
     assert served.on("stat", "-c", "%a %U", DATABASE).split() == ["600", "root"]
 
     assert served.ddops("eval", "smoke").code == 0
