@@ -105,4 +105,4 @@ def cpu_ms(argv: list[str]) -> float:
 
 
 if __name__ == "__main__":
-    main(TITLE, measure, 31)
+    main(TITLE, measure, 11)

@@ -31,7 +31,7 @@ def test_of_two_deploys_at_once_one_is_told_who_was_first(served: ServiceHost) -
 
 
 def test_a_deploy_during_a_rollback_is_refused_and_leaves_it_alone(served: ServiceHost) -> None:
-    served.script(w9={"load_s": 3})
+    served.script(w9={"load_s": 6})
     served.bring_down("lab-0001.service")
     client = served.start("rollback")
     wait_for(lambda: served.began("return", DEPLOY), 20, "the rollback brings known-good back")
