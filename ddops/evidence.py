@@ -52,9 +52,16 @@ def of_host(entries: list[dict[str, Any]]) -> list[Known]:
 
 def require(known: list[Known]) -> None:
     """Raises Refused where the profile's newest evidence on this very stack is bad."""
-    same = [entry for entry in known if entry.same_stack and entry.source == "profile"]
-    if same and same[-1].outcome == "bad":
-        raise Refused("this combination is proven bad on this stack", same[-1].text, "--force tries it all the same")
+    if bad := proven_bad([entry for entry in known if entry.source == "profile"]):
+        raise Refused("this combination is proven bad on this stack", bad.text, "--force tries it all the same")
+
+
+def proven_bad(known: list[Known]) -> Known | None:
+    """Returns the newest evidence of the profile, or else of the host, on this very stack where it is bad."""
+    same = [entry for entry in known if entry.same_stack]
+    of_the_profile = [entry for entry in same if entry.source == "profile"][-1:]
+    of_the_host_itself = [entry for entry in same if entry.source == "host"][:1]
+    return next((e for e in of_the_profile + of_the_host_itself if e.outcome == "bad"), None)
 
 
 def _other(profile: Profile, options: Options, entry: Evidence) -> list[str]:

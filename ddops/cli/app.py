@@ -34,6 +34,8 @@ from . import (
     rollback,
     site,
     status,
+    study,
+    sweep,
     version,
     watch,
 )
@@ -49,7 +51,7 @@ app = typer.Typer(
 )
 for verb in (
     *(deploy, diff, render, rollback, status, doctor, watch, history, logs),
-    *(bench, evaluate, adopt, confirm, pause, resume, version, help),
+    *(bench, evaluate, sweep, study, adopt, confirm, pause, resume, version, help),
 ):
     app.command(verb.NAME)(verb.command)
 app.add_typer(profile.app, name="profile")
