@@ -21,7 +21,11 @@ DRILLS = ("illegal-access", "garbage")
 
 @dataclass(frozen=True)
 class Request:
-    """What a user asks of a deploy."""
+    """What a user asks of a deploy.
+
+    With ``measure`` (concurrency: a list, requests, tokens, repeats) a trial that passes its gates is measured, never
+    opened to users, and known-good is back after it.
+    """
 
     asked: Asked = field(default_factory=Asked)
     confirm_s: float | None = None
@@ -30,6 +34,8 @@ class Request:
     drill: str | None = None
     drill_after_steps: int = 0
     drill_on_production: bool = False
+    accept_slower: bool = False
+    measure: dict[str, Any] | None = None
 
 
 @dataclass(frozen=True)
@@ -202,6 +208,8 @@ def run(
             "confirm_s": made.request.confirm_s,
             "first": made.request.first,
             "force": made.request.force,
+            "accept_slower": made.request.accept_slower,
+            "measure": made.request.measure,
             "drill_anyway": made.request.drill_on_production,
             "by": render.requester(),
         },

@@ -19,12 +19,7 @@ def settings_of(suite: str, profile: Profile, problems: Path | None = None) -> d
 
     ``problems`` is a file of one's own for coding, or a folder of them; UsageError where one is wrong.
     """
-    if suite not in ("coding", "garbage", "load"):
-        return {}
-    found: dict[str, Any] = getattr(profile.suites, suite).model_dump()
-    if suite == "coding":
-        found["problems"] = suites.coding() if problems is None else suites.own(problems)
-    return found
+    return suites.settings_of(suite, profile.suites, problems) if suite in ("coding", "garbage", "load") else {}
 
 
 def run(agent: Agent, suite: str, settings: dict[str, Any], report: Report) -> dict[str, Any]:

@@ -16,6 +16,7 @@ class ExitCode(IntEnum):
     REFUSED = 5
     UNREACHABLE = 6
     LOCKED = 7
+    NOT_BETTER = 8
     UNHEALTHY = 9
     NOT_WAITED = 10
     NOT_PASSED = 11
@@ -73,6 +74,12 @@ MEANINGS = (
         "yes",
         "yes; one without `--to` ends a trial, and joins a way back that is under way",
     ),
+    Meaning(
+        ExitCode.NOT_BETTER,
+        "not better: right, but slower than known-good by more than the profile takes; rolled back, the service is "
+        "healthy on known-good (`--accept-slower` promotes it)",
+        "yes",
+    ),
     Meaning(ExitCode.UNHEALTHY, "`status`: the service is not healthy; `doctor`, `overlay check`: something is bad"),
     Meaning(ExitCode.NOT_WAITED, "`rollback --no-wait` only: filed, nobody has checked an answer yet", rollback="yes"),
     Meaning(
@@ -88,6 +95,8 @@ _DEPLOY = {
     "adopted": ExitCode.OK,
     "restarted": ExitCode.OK,
     "rolled-back": ExitCode.ROLLED_BACK,
+    "not-better": ExitCode.NOT_BETTER,
+    "measured": ExitCode.OK,
     "rollback-failed": ExitCode.SERVICE_DOWN,
     "refused": ExitCode.REFUSED,
 }
@@ -103,6 +112,6 @@ def of_outcome(kind: str, outcome: dict[str, Any]) -> ExitCode:
     code = _DEPLOY.get(outcome["outcome"], ExitCode.UNEXPECTED)
     if outcome.get("host", {}).get("active", "active") != "active":
         return ExitCode.SERVICE_DOWN  # whatever the operation believed
-    if kind == "rollback" and code is ExitCode.ROLLED_BACK:
+    if kind == "rollback" and code in (ExitCode.ROLLED_BACK, ExitCode.NOT_BETTER):
         return ExitCode.OK
     return code

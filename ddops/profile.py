@@ -130,10 +130,19 @@ class Acceptance(Strict):
     prompts: list[str] = Field(min_length=1)
 
 
+class Throughput(Strict):
+    tokens: PositiveInt = Field(ge=16)
+    repeats: PositiveInt
+    tolerance: float = Field(ge=0, lt=1)
+    prompts: list[str] = Field(min_length=1)
+
+
 class Gates(Strict):
     smoke: Smoke
     lossless: Lossless
     acceptance: Acceptance
+    throughput: Throughput
+    suites: list[Literal["coding", "garbage", "load"]]
 
 
 class Coding(Strict):

@@ -17,7 +17,7 @@ from typing import Any
 
 import jinja2
 
-from . import __version__, diffs, overlay, quoting, resources
+from . import __version__, diffs, overlay, quoting, resources, suites
 from .errors import UsageError
 from .limits import Limits
 from .profile import Drafting, Profile
@@ -148,12 +148,13 @@ def _possible(profile: Profile, site: Site, options: Options, patches: diffs.Dif
 
 
 def spec(profile: Profile, site: Site, service: str) -> dict[str, Any]:
-    """Returns the part of a manifest that does not depend on the release: gates and deadlines."""
+    """Returns the part of a manifest that does not depend on the release: gates, suites and deadlines."""
     return {
         "format": 1,
         "service": service,
         "profile": profile.name,
         "gates": _gates(profile),
+        "suites": [[name, suites.settings_of(name, profile.suites)] for name in profile.gates.suites],
         "deadlines": profile.deadlines.model_dump(),
         "watch": profile.watch.model_dump(),
         "engine": {"model": site.model},
@@ -161,7 +162,7 @@ def spec(profile: Profile, site: Site, service: str) -> dict[str, Any]:
 
 
 def _gates(profile: Profile) -> dict[str, Any]:
-    gates = profile.gates.model_dump()
+    gates = profile.gates.model_dump(exclude={"suites"})
     added = gates["smoke"].pop("request")
     for question in gates["smoke"]["questions"]:
         question["request"] = added  # whoever asks has it at hand

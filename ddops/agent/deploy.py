@@ -7,12 +7,13 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
-from . import baseline, durable, front, preflight, releases, restore, service, soak, systemd
-from .errors import AgentError, Cancelled, EngineFault, GateFailed, ServiceDown
+from . import baseline, durable, front, measure, preflight, releases, restore, service, soak, systemd
+from .errors import AgentError, Cancelled, EngineFault, GateFailed, Measured, NotBetter, ServiceDown
 from .gates.acceptance import acceptance
 from .gates.lossless import lossless
 from .gates.ready import ready
 from .gates.smoke import smoke
+from .gates.throughput import throughput
 from .operation import Operation
 from .promote import promote
 from .releases import Release
@@ -36,7 +37,7 @@ def run(op: Operation) -> dict[str, Any]:
             restore.restore(op, trial, way_back)
         except ServiceDown as down:
             return {**_outcome("rollback-failed", failure, trial, way_back, verdicts), "rollback": down.record()}
-        return _outcome("rolled-back", failure, trial, way_back, verdicts)
+        return {**_outcome(_ended(failure), failure, trial, way_back, verdicts), **_figures(op)}
     return _outcome("promoted", None, trial, way_back, verdicts)
 
 
@@ -53,7 +54,8 @@ def _interrupted(op: Operation, trial: Release) -> None:
     """Sends a deploy that an earlier life of the supervisor saw fail straight to the way back."""
     if failed := next((e for e in op.log.events if e["event"] == "step-failed"), None):
         record = failed["error"]
-        error = AgentError(record["what"], record.get("why", ""), record.get("hint", ""), record.get("evidence"))
+        kind = NotBetter if record.get("code") == NotBetter.code else AgentError
+        error = kind(record["what"], record.get("why", ""), record.get("hint", ""), record.get("evidence"))
         error.code = record.get("code", error.code)
         raise error
     if cancelled := op.log.last("cancelled"):
@@ -92,6 +94,8 @@ def _attempt(op: Operation, trial: Release, way_back: Release | None, verdicts: 
         watch = service.start(op, trial, trial=True)
         found.update(service.load(op, trial, watch, "load"))
     _judge(op, trial, watch, known, verdicts)
+    if op.request.get("measure"):
+        _measure(op, trial)
     with log.step("open"):
         front.open_to(layout, trial, trial=True)
     soak.run(op, trial, watch, known)
@@ -106,9 +110,10 @@ def _baseline(op: Operation, trial: Release, way_back: Release | None) -> dict[s
     """
     if way_back is None:
         return None
-    if known := baseline.stored(op.layout, way_back, trial.gates):
+    stopped = op.log.begun("stop")
+    if known := baseline.stored(op.layout, way_back, trial.gates, quiet=not stopped):
         return known
-    if op.log.begun("stop"):
+    if stopped:
         raise GateFailed("the record of known-good's answers is gone", str(op.layout.references))
     with op.log.step("record") as found:
         known = baseline.record(op.layout, way_back, trial.gates, trial.deadlines["gates"])
@@ -156,6 +161,39 @@ def _judge(
     if trial.manifest["engine"]["speculates"]:
         accepted = known["acceptance"] if known else None
         gate("acceptance", lambda: acceptance(engine, accepted, gates["acceptance"], left()))
+    speed, slower = known["throughput"] if known else None, bool(op.request.get("accept_slower"))
+    gate("throughput", lambda: throughput(engine, speed, gates["throughput"], left(), accept_slower=slower))
+    suites = trial.manifest.get("suites") or []
+    if suites:
+        from .evaluate import judge  # sandbox and scorer: more than the supervisor should hold where none is asked for
+    for suite, settings in suites:
+        step = f"eval-{suite}"
+        gate(step, partial(judge, op.layout, trial, suite, settings, partial(op.progress, step)))
+
+
+def _measure(op: Operation, trial: Release) -> None:
+    """Measures a trial that is not to be promoted, and raises Measured: the way back is next."""
+    if not op.log.done("measure"):
+        engine, prompts = service.engine_of(trial), trial.gates["throughput"]["prompts"]
+
+        def left() -> float:
+            op.check()
+            return float(trial.deadlines["gates"])
+
+        run = partial(measure.measure, engine, op.request["measure"], prompts, left, partial(op.progress, "measure"))
+        with op.log.step("measure") as found:
+            found["measured"] = op.rather_its_fault(run)
+    raise Measured("measured", "it was not to be promoted")
+
+
+def _figures(op: Operation) -> dict[str, Any]:
+    done = op.log.done("measure")
+    return {"measured": done["measured"]} if done else {}
+
+
+def _ended(failure: AgentError) -> str:
+    """Returns how a trial ended that known-good serves after."""
+    return failure.code if isinstance(failure, (Measured, NotBetter)) else "rolled-back"
 
 
 def _confirm(op: Operation) -> None:

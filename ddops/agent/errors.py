@@ -4,7 +4,9 @@ AgentError
 ├── Refused          nothing was changed
 │   └── Locked       another operation is under way
 ├── GateFailed       a release did not pass
+│   └── NotBetter    it is right, but slower than known-good
 ├── EngineFault      the engine of a trial ended, hung or reported a fault
+├── Measured         a trial that was only to be measured has been
 ├── Cancelled        an operator asked for the way back
 └── ServiceDown      the way back failed too
 """
@@ -43,6 +45,14 @@ class Locked(Refused):
 
 class GateFailed(AgentError):
     code = "gate-failed"
+
+
+class NotBetter(GateFailed):
+    code = "not-better"
+
+
+class Measured(AgentError):
+    code = "measured"
 
 
 class EngineFault(AgentError):

@@ -65,6 +65,15 @@ def _run(layout: Layout, release: Release, suite: str, settings: dict[str, Any],
     }
 
 
+def judge(layout: Layout, release: Release, suite: str, settings: dict[str, Any], tell: Tell) -> dict[str, Any]:
+    """Puts a suite to a trial, as a gate; returns its evidence, raises GateFailed for the first problem."""
+    evidence = _SUITES[suite](layout, release, settings, tell)
+    if problems := evidence.pop("problems", []):
+        more = f" and {len(problems) - 1} more" if len(problems) > 1 else ""
+        raise GateFailed(f"{len(problems)} of its answers are not good", problems[0] + more, evidence=evidence)
+    return evidence
+
+
 def _smoke(_: Layout, release: Release, __: dict[str, Any], tell: Tell) -> dict[str, Any]:
     return smoke(service.engine_of(release), release.gates["smoke"], _answer(release))
 

@@ -12,7 +12,10 @@ from . import steplog
 from .layout import Layout
 
 # a trial that failed in one of these steps is bad itself, not its surroundings or somebody's mind
-_PROOF_OF_BAD = ("load", "ready", "smoke", "lossless", "acceptance", "open", "soak")
+_PROOF_OF_BAD = (
+    *("load", "ready", "smoke", "lossless", "acceptance", "throughput", "measure", "open", "soak"),
+    *("eval-coding", "eval-garbage", "eval-load"),
+)
 _SETTINGS = ("profile", "budget", "graphs")
 _STACK = ("algorithm", "sglang", "overlay", "environment", "model")
 
@@ -43,7 +46,7 @@ def of(layout: Layout, wanted: dict[str, Any]) -> list[dict[str, Any]]:
                     "outcome": verdict,
                     "release": release.get("release"),
                     "algorithm": was["algorithm"],
-                    "what": (outcome.get("reason") or {}).get("what", "promoted"),
+                    "what": (outcome.get("reason") or {}).get("what", outcome["outcome"]),
                     "ended": outcome.get("ended"),
                     "other": [key for key in _STACK if was[key] != wanted.get(key)],
                 }
@@ -58,7 +61,7 @@ def proven_bad(layout: Layout, wanted: dict[str, Any]) -> dict[str, Any] | None:
 
 
 def _verdict(outcome: dict[str, Any]) -> str | None:
-    if outcome["outcome"] == "promoted":
+    if outcome["outcome"] in ("promoted", "measured"):
         return "good"
     failed = [step["step"] for step in outcome.get("steps", []) if not step["ok"]]
     bad = outcome["outcome"] in ("rolled-back", "rollback-failed") and failed and failed[0] in _PROOF_OF_BAD

@@ -100,7 +100,7 @@ def operate(
 def _notify(layout: Layout, outcome: dict[str, Any]) -> None:
     """Leaves a notice of what a person should know of: a trial that failed, a way back that failed."""
     asked_for = outcome["kind"] == "rollback" and outcome["outcome"] == "rolled-back"
-    if asked_for or outcome["outcome"] not in ("rolled-back", "rollback-failed"):
+    if asked_for or outcome["outcome"] not in ("rolled-back", "not-better", "rollback-failed"):
         return
     reason = (outcome.get("reason") or {}).get("what", "")
     keys = ("operation", "kind", "by", "outcome", "reason", "release", "previous", "host")

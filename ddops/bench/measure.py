@@ -6,11 +6,12 @@ from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from ..agent import figures
+from ..agent.figures import Slo
+from ..agent.stream import Stream
 from ..errors import Unreachable
-from . import figures, sending
-from .figures import Slo
+from . import sending
 from .load import Load
-from .stream import Stream
 
 BINS = 60
 

@@ -12,9 +12,9 @@ from typing import Any
 
 import httpx
 
+from ..agent.stream import Part, Stream
 from ..errors import Refused, Unreachable, UsageError
 from .load import Load, arrivals, bodies
-from .stream import Part, Stream
 
 Report = Callable[[Stream], None]
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from ..agent.figures import Slo
 from ..errors import UsageError
-from .figures import Slo
 
 _NAMES = {"ttft": "ttft", "itl": "tpot", "latency": "latency"}
 

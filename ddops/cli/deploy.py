@@ -50,6 +50,9 @@ def command(
             "--force", help="Deploy what is live already, what is proven bad here, or beside a bad known-good."
         ),
     ] = False,
+    accept_slower: Annotated[
+        bool, typer.Option("--accept-slower", help="Promote it although it is slower than known-good.")
+    ] = False,
     drill: Annotated[
         str | None, typer.Option(metavar="NAME", help="Break the release on purpose: illegal-access or garbage.")
     ] = None,
@@ -79,6 +82,7 @@ def command(
         drill=drill,
         drill_after_steps=drill_after,
         drill_on_production=drill_on_production,
+        accept_slower=accept_slower,
     )
     patience_s = seconds("--patience", patience)
     if request.asked.soak == 0:

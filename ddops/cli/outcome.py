@@ -14,6 +14,8 @@ _COLOURS = {
     "unchanged": "green",
     "restarted": "green",
     "rolled-back": "yellow",
+    "not-better": "yellow",
+    "measured": "green",
 }
 
 
@@ -52,6 +54,9 @@ def _sentence(kind: str, outcome: dict[str, Any]) -> str:
     if budget := release.get("budget"):
         name += f" (budget {budget})"
     seconds = f"{outcome['seconds']:.0f} s"
+    if outcome["outcome"] in ("not-better", "measured"):
+        what = "is not better than known-good" if outcome["outcome"] == "not-better" else "was measured"
+        return f"{name} {what}; release {back.get('release')} serves again, after {seconds}"
     if kind == "deploy" and outcome["outcome"] == "rolled-back":
         return f"{name} did not pass; release {back.get('release')} serves again, after {seconds}"
     if outcome["outcome"] == "unchanged":

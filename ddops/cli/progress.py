@@ -7,6 +7,7 @@ import sys
 import time
 from typing import Any
 
+from .found import found_of
 from .output import alive, paint, say
 
 _NAMES = {
@@ -20,6 +21,11 @@ _NAMES = {
     "smoke": "gate: smoke",
     "lossless": "gate: lossless",
     "acceptance": "gate: acceptance",
+    "throughput": "gate: throughput",
+    "eval-coding": "gate: eval coding",
+    "eval-garbage": "gate: eval garbage",
+    "eval-load": "gate: eval load",
+    "measure": "measure",
     "open": "open the front",
     "soak": "soak",
     "confirm": "wait for: ddops confirm",
@@ -66,7 +72,7 @@ class Progress:
         self._show()
 
     def _on_step_done(self, event: dict[str, Any]) -> None:
-        self._end(paint("ok    ", "green"), event, _found(event))
+        self._end(paint("ok    ", "green"), event, found_of(event))
 
     def _on_step_failed(self, event: dict[str, Any]) -> None:
         self._end(paint("FAILED", "red"), event, event["error"]["what"])
@@ -106,27 +112,3 @@ class Progress:
     def _clear(self) -> None:
         if self._alive:
             sys.stderr.write("\r\033[K")
-
-
-def _found(event: dict[str, Any]) -> str:
-    """Says in a few words what a step has shown."""
-    evidence = event.get("evidence") or {}
-    if "accept_length" in evidence:
-        return _accept_lengths(evidence["accept_length"], evidence.get("known_good") or {})
-    if "near_ties" in evidence:
-        return f"{evidence['tokens']} tokens of {evidence['prompts']} prompts, {len(evidence['near_ties'])} near-ties"
-    if "asked" in evidence:
-        return f"{evidence['asked']} right answers"
-    if "overlay" in evidence:
-        return f"overlay on {len(evidence['overlay'])} rank(s), settings as asked"
-    if "streams_cut" in event:
-        return f"{event['streams_cut']} streams cut" if event["streams_cut"] else ""
-    if event["step"] == "soak":
-        return f"{event['rounds']} rounds of right answers"
-    return ""
-
-
-def _accept_lengths(found: dict[str, float], known_good: dict[str, float]) -> str:
-    text = ", ".join(f"{value:.2f} {name}" for name, value in found.items())
-    was = ", ".join(f"{known_good[name]:.2f}" for name in found if name in known_good)
-    return f"{text} (was {was})" if was else text

@@ -6,7 +6,7 @@ import re
 from pathlib import Path
 from typing import Any
 
-from pydantic import Field, field_validator, model_validator
+from pydantic import BaseModel, Field, field_validator, model_validator
 
 from .. import config
 from ..config import Strict
@@ -44,6 +44,17 @@ class Problem(Strict):
 
 class Problems(Strict):
     problems: list[Problem] = Field(min_length=1)
+
+
+def settings_of(suite: str, thresholds: BaseModel, problems: Path | None = None) -> dict[str, Any]:
+    """Returns what a host needs to run a suite: a profile's thresholds for it, and for coding the problems.
+
+    ``problems`` is a file of one's own, or a folder of them; UsageError where one is wrong.
+    """
+    found: dict[str, Any] = getattr(thresholds, suite).model_dump()
+    if suite == "coding":
+        found["problems"] = coding() if problems is None else own(problems)
+    return found
 
 
 def coding() -> list[dict[str, Any]]:

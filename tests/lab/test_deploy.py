@@ -16,6 +16,7 @@ from .service_host import STATE, ServiceHost, wait_for
 
 pytestmark = pytest.mark.lab
 
+GATES = ["ready", "smoke", "lossless", "acceptance", "throughput"]
 DEPLOY = 3  # the operation after the adoption and the first deploy
 
 
@@ -33,7 +34,7 @@ def test_a_release_that_passes_is_promoted(adopted: ServiceHost) -> None:
 
     assert ran.code == 0, ran.stderr
     assert ran.document["outcome"] == "promoted"
-    assert [v["gate"] for v in ran.document["verdicts"] if v["passed"]] == ["ready", "smoke", "lossless", "acceptance"]
+    assert [v["gate"] for v in ran.document["verdicts"] if v["passed"]] == GATES
     assert adopted.boots() == "lab-0001.service"
     assert adopted.pointer("known-good") == adopted.pointer("live") == 1
     unit = adopted.show("lab-0001.service", "FragmentPath", "NeedDaemonReload", "MainPID", "Restart")

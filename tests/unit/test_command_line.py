@@ -142,6 +142,7 @@ def test_no_site_file_says_where_it_was_looked_for(tmp_path: Path) -> None:
         ("deploy", "promoted", 0), ("deploy", "unchanged", 0), ("deploy", "rolled-back", 3),
         ("deploy", "rollback-failed", 4), ("deploy", "refused", 5), ("rollback", "rolled-back", 0),
         ("rollback", "rollback-failed", 4), ("rollback", "refused", 5), ("adopt", "adopted", 0),
+        ("deploy", "not-better", 8), ("rollback", "not-better", 0), ("deploy", "measured", 0),
         ("deploy", "what is this", 1),
         ("rollback", "promoted", 5),
     ],

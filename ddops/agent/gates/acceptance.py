@@ -25,7 +25,7 @@ def measure(engine: Engine, settings: dict[str, Any], timeout: float) -> dict[st
     Raises GateFailed where no verify step is counted.
     """
     found: dict[str, float] = {}
-    flushed = _flush(engine)
+    flushed = flush(engine)
     for name in PASSES:
         counted = [mid_stream(engine, prompt, settings["tokens"], timeout) for prompt in settings["prompts"]]
         tokens, steps = sum(t for t, _ in counted), sum(s for _, s in counted)
@@ -36,8 +36,8 @@ def measure(engine: Engine, settings: dict[str, Any], timeout: float) -> dict[st
     return found
 
 
-def _flush(engine: Engine) -> bool:
-    """Flushes the cache within a few seconds; False while requests run all the time."""
+def flush(engine: Engine) -> bool:
+    """Flushes the cache within a few seconds; returns False where requests run all the time."""
     end = time.monotonic() + _QUIET_S
     while True:
         try:

@@ -8,6 +8,7 @@ width (``{"9": {...}}``, or ``"plain"`` where it does not speculate):
     read_s        reads a few MiB of a file so often during the load; 0: never
     wrong         answers wrongly
     wrong_tokens  generates other tokens, though its answers to questions are right
+    pace_s        seconds between the parts of a streamed generation, 0.002 unless said
     collapsed     every verify step yields one token
     wrong_after   answers questions wrongly after so many questions
     wrong_late    corrupts answers and tokens after so many verify steps ...
@@ -130,7 +131,8 @@ class Engine(BaseHTTPRequestHandler):
         else:
             step = 1 if self.says("wrong", "collapsed") else 2
             parts = [1, *range(1 + step, len(out), step), len(out)]
-            self.events({"text": "ok", "meta_info": self.meta(ids, out, top, n, len(parts) - 1)} for n in parts)
+            events = ({"text": "ok", "meta_info": self.meta(ids, out, top, n, len(parts) - 1)} for n in parts)
+            self.events(events, self.server.script.get("pace_s", 0.002))
 
     def meta(self, ids, out, top, n, steps=1):
         meta = {

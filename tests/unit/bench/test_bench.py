@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from ddops.bench.figures import Slo
+from ddops.agent.figures import Slo
 from ddops.bench.load import Load, arrivals, bodies
 from ddops.bench.measure import Measured, measure
 from ddops.errors import Unreachable, UsageError

@@ -6,9 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ddops.bench import figures, plot, slo
-from ddops.bench.figures import Slo
-from ddops.bench.stream import Part, Stream
+from ddops.agent import figures
+from ddops.agent.figures import Slo
+from ddops.agent.stream import Part, Stream
+from ddops.bench import plot, slo
 from ddops.errors import UsageError
 
 

@@ -1,4 +1,4 @@
-"""One request as the client saw it: plain values that the arithmetic works on."""
+"""One request as its sender saw it: plain values that the arithmetic of a bench works on."""
 
 from __future__ import annotations
 

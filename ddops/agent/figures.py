@@ -1,18 +1,20 @@
-"""The arithmetic of a bench: streams in, figures out. Times are seconds in, milliseconds in what is told."""
+"""The arithmetic of a bench, the operator's and the host's own: streams in, figures out.
+
+Times are seconds in, milliseconds in what is told.
+"""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
-from statistics import median
-from typing import Any
+from typing import Any, TypeVar
 
-from ..agent.gates.acceptance import middle
+from .gates.acceptance import middle
 from .stream import Stream
 
 PERCENTILES = (50, 90, 99)
+Value = TypeVar("Value")
 
 
 @dataclass(frozen=True)
@@ -46,10 +48,14 @@ def percentile(values: Sequence[float], percent: float) -> float:
 def inter_token(stream: Stream) -> list[float]:
     """Returns the seconds between tokens: the gap before a part is spread over the tokens that it brought."""
     gaps: list[float] = []
-    for before, part in pairwise(stream.parts):
+    for before, part in _pairs(stream.parts):
         if new := part.tokens - before.tokens:
             gaps += [(part.at - before.at) / new] * new
     return gaps
+
+
+def _pairs(values: Sequence[Value]) -> Iterator[tuple[Value, Value]]:
+    return zip(values, values[1:])  # noqa: B905, RUF007 - Python 3.9 has neither
 
 
 def window(streams: Sequence[Stream], concurrency: int | None) -> tuple[float, float]:
@@ -92,7 +98,7 @@ def over_time(streams: Sequence[Stream], bins: int) -> list[float]:
     if width <= 0:
         return [0.0] * bins
     edges = [begin + width * n for n in range(bins)] + [end]
-    return [tokens_between(streams, a, b) / width for a, b in pairwise(edges)]
+    return [tokens_between(streams, a, b) / width for a, b in _pairs(edges)]
 
 
 def of_run(streams: Sequence[Stream], slo: Slo, concurrency: int | None) -> dict[str, Any]:
@@ -125,7 +131,7 @@ def of_run(streams: Sequence[Stream], slo: Slo, concurrency: int | None) -> dict
 
 
 def _median(values: Sequence[float]) -> float | None:
-    return median(values) if values else None
+    return percentile(values, 50) if values else None
 
 
 def _spread(name: str, seconds: Sequence[float]) -> dict[str, Any]:
@@ -140,13 +146,13 @@ def of_repeats(runs: Sequence[dict[str, Any]]) -> dict[str, dict[str, Any]]:
 
     A figure that any run lacks has no median: half a measurement is none.
     """
-    found = {}
+    found: dict[str, dict[str, Any]] = {}
     for name in runs[0]:
         values = [run[name] for run in runs]
         if any(v is None for v in values):
             found[name] = {"median": None, "min": None, "max": None, "spread": None}
             continue
-        mid = median(values)
+        mid = percentile(values, 50)
         spread = (max(values) - min(values)) / mid if mid else None
         found[name] = {"median": mid, "min": min(values), "max": max(values), "spread": spread}
     return found
