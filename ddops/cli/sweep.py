@@ -91,7 +91,7 @@ def command(
     of = effective.service(service)
     connect = target.connector(name, entry, of)
     patience_s = seconds("--patience", patience)
-    setup = Setup(effective.profile, at_home, entry, connect, wanted, planted, force, patience_s)
+    setup = Setup(effective.profile, at_home, entry, connect, wanted, None, planted, force, patience_s)
     output.say(output.paint(f"connecting to {name}", "dim"))
     made = planning.plan(setup, name, of, cells, ruled_out, bisects=bisect)
     if dry_run and as_json:

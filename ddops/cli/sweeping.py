@@ -52,7 +52,7 @@ def _remark(made: SweepPlan, cell: Cell, proof: str | None) -> str:
         return ": proven bad here, not tried without --force"
     if drill := made.setup.drill_of(cell):
         return f": with the drill {drill.name}"
-    return ": known-good's own, the base" if cell == made.base else ""
+    return ": known-good's own, the base" if cell == made.setup.base else ""
 
 
 class Sweeping:
@@ -68,14 +68,14 @@ class Sweeping:
 
     def __call__(self, event: dict[str, Any]) -> None:
         kind = event["event"]
-        if kind == "study":
+        if kind == "sweep-study":
             self._study = event["study"]
             self._opened(event["study"])
-        elif kind == "cell":
+        elif kind == "sweep-cell":
             self._cell(event)
-        elif kind == "taken-up":
+        elif kind == "sweep-taken-up":
             say(f"{paint('taking up', 'bold')} operation {event['operation']}: {event['cell']}")
-        elif kind == "ended":
+        elif kind == "sweep-ended":
             self._ended(event["result"])
         else:
             self._steps(event)
@@ -104,7 +104,7 @@ class Sweeping:
 def says(result: Result) -> str:
     """Returns what came of a cell, in a line."""
     if result.status == "good":
-        figures = ", ".join(f"{row['tok_s']:.1f} tok/s at {row['concurrency']}" for row in result.measured)
+        figures = ", ".join(f"{row['tok_s'] or 0:.1f} tok/s at {row['concurrency']}" for row in result.measured)
         accept = f", accept length {result.accept_length:.2f}" if result.accept_length else ""
         return f"{paint('measured', 'green')} {figures}{accept}; known-good serves again"
     word, colour = WORDS[result.status]

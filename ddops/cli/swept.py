@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from ..sweep.running import Ended
     from ..sweep.study import Study
 
-_HEAD = "budget graphs running algorithm at once    tok/s accept  project   miss"
+_HEAD = "budget graphs running algorithm at once    tok/s spread accept projected   miss"
 WORDS = {
     "bad": ("FAILED", "red"),
     "known-bad": ("not tried, proven bad here", "red"),
@@ -37,6 +37,8 @@ def show(study: Study) -> None:
     for result in failures:
         for line in failure(result):
             data(line)
+    if any(result.lines for result in failures):
+        data(f"  the last lines of each engine: ddops study {study.path} --json")
     for concurrency in study.question["measure"]["concurrency"][:1]:
         if plot := chart(study, int(concurrency)):
             data("")
@@ -76,9 +78,15 @@ def _figures(row: dict[str, Any]) -> str:
 
     miss = " " * 6 if row["miss"] is None else f"{row['miss']:>+6.0%}"
     base = "base" if row["projected_tok_s"] is None and row["accept_length"] else ""
-    projected = f"{base:>8}" if row["projected_tok_s"] is None else shown(row["projected_tok_s"], 8, ".1f")
-    figures = f"{shown(row['tok_s'], 8, '.1f')} {shown(row['accept_length'], 6, '.2f')} {projected} {miss}"
+    projected = f"{base:>9}" if row["projected_tok_s"] is None else shown(row["projected_tok_s"], 9, ".1f")
+    speed = f"{shown(row['tok_s'], 8, '.1f')} {shown(_spread(row), 6, '.0%')}"
+    figures = f"{speed} {shown(row['accept_length'], 6, '.2f')} {projected} {miss}"
     return f"{row['concurrency']:>7} {figures}"
+
+
+def _spread(row: dict[str, Any]) -> float | None:
+    """Returns how far the slowest and the fastest run are apart, of the median."""
+    return (row["tok_s_max"] - row["tok_s_min"]) / row["tok_s"] if row["tok_s"] and row["tok_s_min"] else None
 
 
 def _outcome(row: dict[str, Any]) -> str:

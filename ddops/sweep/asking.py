@@ -61,6 +61,7 @@ def drill(name: str | None, above: int | None, after_steps: int, *, on_productio
         if above is not None or after_steps:
             raise UsageError("--drill-above or --drill-after without a drill", "", "--drill illegal-access or garbage")
         return None
+    deploy.must_be_a_drill(name)
     return Drill(name, above, after_steps, on_production)
 
 

@@ -8,6 +8,7 @@ from .rows import rows
 from .study import Study
 
 _BARS = 34
+_WORDS = {"bad": "FAILED", "known-bad": "proven bad here", "unknown": "could not be told"}
 
 
 def chart(study: Study, concurrency: int) -> list[str]:
@@ -25,7 +26,7 @@ def chart(study: Study, concurrency: int) -> list[str]:
         if (now := (row["algorithm"], row["graphs"], row["max_running"])) != line:
             line = now
             graphs = "on" if row["graphs"] else "off"
-            lines.append(f"tok/s, {concurrency} at a time: graphs {graphs}, {now[0]}, max running {now[2]}")
+            lines.append(f"tok/s at {concurrency} (| projected): graphs {graphs}, {now[0]}, max running {now[2]}")
         lines.append(f"{row['budget']:>6}  {_bar(row, top)}".rstrip())
     return lines
 
@@ -40,5 +41,7 @@ def _bar(row: dict[str, Any], top: float) -> str:
     if row["projected_tok_s"]:
         cells[at(row["projected_tok_s"])] = "|"
     accept = f", accept {row['accept_length']:.2f}" if row["tok_s"] and row["accept_length"] else ""
-    says = f"{row['tok_s']:.1f}{accept}" if row["tok_s"] else f"{row['status']} {row['rule'] or ''}".rstrip()
+    says = f"{row['tok_s']:.1f}{accept}" if row["tok_s"] else _WORDS.get(row["status"], row["status"])
+    if row["status"] == "bad":
+        says += f": {row['rule'] or row['step']}"
     return f"{''.join(cells)} {says}"

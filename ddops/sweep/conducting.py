@@ -22,14 +22,14 @@ def conduct(made: SweepPlan, path: Path | None, limits: Limits, report: Report, 
     """
     path = path or study.place(study.folder(), made.head, fresh=fresh)
     with study.writing(path, made.head) as of:
-        report({"event": "study", "study": of})
+        report({"event": "sweep-study", "study": of})
         for result in made.ruled_out:
             if result.cell not in of.results:
                 of.write("ended", result=result.as_json())
         try:
             if left := trying.settle(made.setup, of, report):
                 of.write("ended", result=left.as_json())
-                report({"event": "ended", "result": left})
+                report({"event": "sweep-ended", "result": left})
                 if left.down:
                     return of, running.stopped(of, running.DOWN)
             attempt = partial(trying.patiently, made.setup, of, report)

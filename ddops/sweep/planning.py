@@ -24,7 +24,6 @@ class SweepPlan:
     setup: Setup
     cells: tuple[Cell, ...]
     ruled_out: tuple[Result, ...]
-    base: Cell | None
     proven_bad: dict[Cell, str]
     prediction: Prediction
     head: dict[str, Any]
@@ -43,7 +42,8 @@ class SweepPlan:
     def choose(self) -> choosing.Choose:
         """Returns what takes the cells one after another."""
         if self.bisects:
-            return choosing.of_bisection(self.cells, self.base.budget if self.base else None)
+            base = self.setup.base
+            return choosing.of_bisection(self.cells, base.budget if base else None)
         return choosing.of_grid(self.cells)
 
     def describe(self) -> dict[str, Any]:
@@ -78,7 +78,7 @@ def plan(
         if problem := facts["stack"].get("problem"):
             raise Refused("nothing can be deployed there", str(problem), "ddops doctor")
         base = _known_good(facts["known_good"] or {})
-        setup = replace(setup, drill=_placed(setup.drill, base))
+        setup = replace(setup, base=base, drill=_placed(setup.drill, base))
         cells = ordered(able, base)
         known = {} if bisects else {c: bad for c in cells if (bad := setup.plan(agent, c)[1])}
         if bisects and setup.drill:
@@ -99,7 +99,7 @@ def plan(
         "question": _question(setup, cells, bisects=bisects),
     }
     predicted = predict(facts["measured_steps"], facts["measured_load"])
-    return SweepPlan(setup, tuple(cells), tuple(ruled_out), base, known, predicted, head)
+    return SweepPlan(setup, tuple(cells), tuple(ruled_out), known, predicted, head)
 
 
 def _known_good(summary: dict[str, Any]) -> Cell | None:

@@ -40,15 +40,17 @@ class Prediction:
 def predict(steps: dict[str, float], load: float | None) -> Prediction:
     """Returns a cell's prediction from the seconds of the last steps; to return takes a load where none was seen."""
     gates = [steps[name] for name in _GATES if name in steps]
+    more = sum(seconds for name, seconds in steps.items() if name == "throughput" or name.startswith("eval-"))
     loads = steps.get("load", load)
+    back = steps.get("return", loads)
     return Prediction(
         {
             "drain": steps.get("drain"),
             "stop": steps.get("stop"),
             "load": loads,
-            "gates": sum(gates) if len(gates) == len(_GATES) else None,
+            "gates": sum(gates) + more if len(gates) == len(_GATES) else None,
             "measure": steps.get("measure"),
-            "return": steps.get("return", loads),
+            "return": None if back is None else back + steps.get("end-trial", 0.0),
         }
     )
 

@@ -52,11 +52,11 @@ def projection(
         control = next((r for r in results if r.cell == result.cell.other_graphs()), None)
         accept = _accept(control, concurrency) if control else None
     row = base.at(concurrency)
-    if not accept_base or accept is None or row is None:
+    if not accept_base or accept is None or row is None or row["tok_s"] is None:
         return None
     projected = project(float(row["tok_s"]), accept_base, accept)
-    measured = result.at(concurrency)
-    miss = float(measured["tok_s"]) / projected - 1 if measured and projected else None
+    measured = (result.at(concurrency) or {}).get("tok_s")
+    miss = float(measured) / projected - 1 if measured is not None and projected else None
     return Projection(concurrency, base.cell.budget, accept, projected, miss)
 
 
@@ -64,7 +64,10 @@ def _base(result: Result, results: Sequence[Result], concurrency: int, known_goo
     able = [
         r
         for r in results
-        if r.cell.line == result.cell.line and r.status == "good" and r.at(concurrency) and _accept(r, concurrency)
+        if r.cell.line == result.cell.line
+        and r.status == "good"
+        and (r.at(concurrency) or {}).get("tok_s")
+        and _accept(r, concurrency)
     ]
     return next((r for r in able if r.cell.budget == known_good), min(able, key=lambda r: r.cell.budget, default=None))
 

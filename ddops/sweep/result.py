@@ -33,7 +33,8 @@ class Result:
 
     good: passed and measured. bad: it failed by itself. known-bad: proven bad before, on this very stack, not tried.
     unknown: something else failed, tried twice. skipped: a rule of the sweep left it out. impossible: the arithmetic
-    or the profile rules it out. ``down``: whatever it was, the way back failed and the service is down.
+    or the profile rules it out. ``down``: whatever it was, the way back failed and the service is down. ``lines`` are
+    the last ones of a failed engine's journal.
     """
 
     cell: Cell
@@ -42,6 +43,7 @@ class Result:
     why: str = ""
     step: str = ""
     faults: tuple[dict[str, Any], ...] = ()
+    lines: tuple[str, ...] = ()
     measured: tuple[dict[str, Any], ...] = ()
     accepted: dict[str, float] = field(default_factory=dict)
     seconds: float = 0.0
@@ -80,7 +82,7 @@ class Result:
 def of_record(record: dict[str, Any]) -> Result:
     """Returns the result that ``as_json`` wrote; raises KeyError or TypeError for anything else."""
     own = {k: v for k, v in record.items() if k in Result.__dataclass_fields__}
-    lists = {k: tuple(own[k]) for k in ("faults", "measured")}
+    lists = {k: tuple(own[k]) for k in ("faults", "lines", "measured")}
     return Result(**{**own, **lists, "cell": of_json(record["cell"])})
 
 
@@ -93,7 +95,7 @@ def of_outcome(cell: Cell, outcome: dict[str, Any], attempt: int = 1) -> Result:
         cell=cell,
         status=_status(outcome, step),
         reason=_named(outcome, reason),
-        why=str((outcome.get("rollback") or reason).get("why", "")),
+        why="" if outcome["outcome"] == "measured" else str((outcome.get("rollback") or reason).get("why", "")),
         step=step,
         faults=tuple({k: f.get(k) for k in ("rule", "line", "why", "unit", "pid")} for f in outcome.get("faults", [])),
         measured=tuple(outcome.get("measured") or ()),
@@ -131,8 +133,8 @@ def _of_the_host(rule: str) -> bool:
 
 
 def _named(outcome: dict[str, Any], reason: dict[str, Any]) -> str:
-    if reason:
-        return str(reason["what"])
+    if outcome["outcome"] != "measured":
+        return str(reason.get("what", outcome["outcome"]))
     failed = sum(int(row.get("failed") or 0) for row in outcome.get("measured") or ())
     return f"{failed} requests failed while it was measured" if failed else ""
 

@@ -48,7 +48,7 @@ def known_good(study: Study) -> int | None:
 
 def _row(study: Study, result: Result, concurrency: int) -> dict[str, Any]:
     measured = result.at(concurrency) or {}
-    runs = measured.get("tok_s_runs") or []
+    runs = [value for value in measured.get("tok_s_runs") or [] if value is not None]
     made = projection(result, study.found, concurrency, known_good(study))
     accept = measured.get("accept_length")
     return {

@@ -62,7 +62,7 @@ def run(
         if why := over(limits, failures, clock() - began, next_s()):
             return stopped(study, Ended(why))
         tries[cell] = tries.get(cell, 0) + 1
-        report({"event": "cell", "cell": cell, "attempt": tries[cell], "known": len(known)})
+        report({"event": "sweep-cell", "cell": cell, "attempt": tries[cell], "known": len(known)})
         result = attempt(cell, tries[cell])
         strikes = strikes + 1 if result.status == "unknown" else 0
         _store(study, result, report)
@@ -87,7 +87,7 @@ def _left_out(cell: Cell, failed: Result) -> Result:
 
 def _store(study: Study, result: Result, report: Report) -> None:
     study.write("ended", result=result.as_json())
-    report({"event": "ended", "result": result})
+    report({"event": "sweep-ended", "result": result})
 
 
 def stopped(study: Study, ended: Ended) -> Ended:

@@ -20,6 +20,8 @@ from .result import Result, of_error, of_outcome
 from .study import Study
 
 _AGAIN_S = 5.0
+_LINES, _LONGEST = 40, 2000  # of a failed engine's journal, characters of each
+_ANY_LOSS = 0.999  # of known-good's accept length
 
 
 @dataclass(frozen=True)
@@ -47,13 +49,14 @@ class Drill:
 
 @dataclass(frozen=True)
 class Setup:
-    """Where cells are tried, and how."""
+    """Where cells are tried, and how; ``base`` is known-good's own combination, where it has one."""
 
     profile: Profile
     site: Site
     entry: HostEntry
     connect: Connect
     measure: Measure
+    base: Cell | None = None
     drill: Drill | None = None
     force: bool = False
     patience_s: float = following.PATIENCE_S
@@ -71,13 +74,27 @@ class Setup:
             drill=drill.name if drill else None,
             drill_after_steps=drill.after_steps if drill else 0,
             drill_on_production=bool(drill and drill.on_production),
+            accept_slower=True,  # slower is a figure of a sweep, not a failure
             measure=self.measure.as_json(),
         )
+
+    def profile_of(self, cell: Cell) -> Profile:
+        """Returns the profile that gates a cell.
+
+        A smaller tree, or another drafter, accepts less than known-good by its nature: that is a figure of a sweep.
+        Of such a cell the acceptance gate asks for ``min_accept_length`` alone, below which it is a collapse.
+        """
+        base = self.base
+        if base is None or (cell.budget >= base.budget and cell.algorithm == base.algorithm):
+            return self.profile
+        gates = self.profile.gates
+        acceptance = gates.acceptance.model_copy(update={"tolerance": _ANY_LOSS})
+        return self.profile.model_copy(update={"gates": gates.model_copy(update={"acceptance": acceptance})})
 
     def plan(self, agent: Agent, cell: Cell) -> tuple[Plan, str]:
         """Returns the plan of a cell, and the proof that it is bad on this very stack, '' where there is none."""
         request = self.request(cell)
-        made = deploy.plan(agent, self.profile, self.site, self.entry, replace(request, force=True))
+        made = deploy.plan(agent, self.profile_of(cell), self.site, self.entry, replace(request, force=True))
         known = None if request.force or request.drill else evidence.proven_bad(made.known)
         return replace(made, request=request), known.text if known else ""
 
@@ -103,8 +120,25 @@ def attempt(setup: Setup, study: Study, report: Callable[[dict[str, Any]], None]
         raise
     except DdopsError as error:
         return of_error(cell, error, number)
+    return _told(setup, cell, outcome, number)
+
+
+def _told(setup: Setup, cell: Cell, outcome: dict[str, Any], number: int) -> Result:
+    """Returns what an outcome says of a cell; of one that failed with the last lines of its engine's journal."""
     result = of_outcome(cell, outcome, number)
-    return replace(result, code=int(ExitCode.REFUSED)) if outcome["outcome"] == "refused" else result
+    if outcome["outcome"] == "refused":
+        return replace(result, code=int(ExitCode.REFUSED))
+    if not result.fails or result.release is None:
+        return result
+    agent = setup.connect()
+    try:
+        events = agent.events("logs", release=result.release, last=_LINES, follow=False)
+        lines = tuple(str(e["message"])[:_LONGEST] for e in events if e["event"] == "entry")
+    except DdopsError as error:
+        lines = (f"(its journal could not be read: {error.what}: {error.why})",)
+    finally:
+        agent.close()
+    return replace(result, lines=lines)
 
 
 def patiently(setup: Setup, study: Study, report: Callable[[dict[str, Any]], None], cell: Cell, number: int) -> Result:
@@ -147,11 +181,11 @@ def settle(setup: Setup, study: Study, report: Callable[[dict[str, Any]], None])
         if operation is None:
             study.write("lost", cell=left["cell"])
             return None
-        report({"event": "taken-up", "operation": operation, "cell": cell})
+        report({"event": "sweep-taken-up", "operation": operation, "cell": cell})
         outcome, agent = following.follow(agent, setup.connect, operation, report, setup.patience_s)
     finally:
         agent.close()
-    return of_outcome(cell, outcome, number)
+    return _told(setup, cell, outcome, number)
 
 
 def _operation_of(agent: Agent, left: dict[str, Any]) -> int | None:

@@ -25,6 +25,8 @@ Whoever asks for "a letter every 0.5 s" gets a streamed answer at that pace. Who
     stubborn      ignores SIGTERM
     mute_overlay  does not report the overlay
     overlay       reports this sha256 of the overlay instead of its own
+
+A drill of its release, illegal-access or garbage, does what fault_after 1 or wrong do.
 """
 
 import argparse
@@ -258,6 +260,8 @@ def main():
     server = Server((args.host, int(args.port)), info, script)
     if os.environ.get("DDOPS_OVERLAY") and not script.get("mute_overlay"):
         release = json.loads(os.environ["DDOPS_OVERLAY"])["release"]
+        drill = json.loads(os.environ["DDOPS_OVERLAY"])["drill"] or {}
+        script |= {"illegal-access": {"fault_after": 1}, "garbage": {"wrong": True}}.get(drill.get("name"), {})
         from ddops_overlay import identity  # the release's own, through PYTHONPATH
 
         report = {"ok": True, "process": "scheduler", "tp_rank": 0, "release": release, "pid": os.getpid()}
