@@ -30,11 +30,11 @@ def finish(client: subprocess.Popen[str]) -> tuple[int, list[dict[str, Any]]]:
 def test_a_sweep_whose_client_is_killed_goes_on_and_finds_the_ceiling(served: ServiceHost, tmp_path: Path) -> None:
     study = tmp_path / "study.jsonl"
     args = sweep(served, study, "--budgets", "4,8,12,16", "--keep-going")
-    served.script(w5={"load_s": 2})
+    served.script(w5={"load_s": 1})
     first = served.start(*args)
     wait_for(lambda: served.began("load", BASE + 1), 30, "the second cell loads")
     first.kill()
-    first.communicate()
+    first.wait()
     csv = tmp_path / "study.csv"
     code, lines = finish(served.start(*args, "--csv", str(csv)))
 

@@ -12,7 +12,7 @@ from ddops.sweep.cells import Cell
 from ddops.sweep.result import Result
 from ddops.sweep.study import Study
 
-FAULT = {
+FAULT: dict[str, Any] = {
     "rule": "illegal-memory-access",
     "line": "torch.AcceleratorError: CUDA error: an illegal memory access was encountered",
     "why": "a kernel read or wrote outside its buffers",
