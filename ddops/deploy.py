@@ -73,6 +73,7 @@ class Plan:
             "verify_width": self.options.limits.width,
             "graphs": self.options.graphs,
             "algorithm": self.options.drafting.algorithm,
+            "topk": self.options.topk,
             "passed_over": [{"algorithm": name, "reason": reason} for name, reason in self.passed_over],
             "limits": self.options.limits.as_json(),
             "evidence": [entry.as_json() for entry in self.known],
@@ -119,7 +120,8 @@ def options_of(profile: Profile, site: Site, request: Request) -> tuple[Options,
     drill = {"name": request.drill, "after_steps": request.drill_after_steps} if request.drill else None
     choice = drafting.choose(profile, site, budget, asked.algorithm)
     computed = limits.compute(profile, choice.drafting, budget, asked.max_running)
-    return Options(computed, graphs, choice.drafting, drill), choice.passed_over
+    topk = drafting.candidates(choice.drafting, budget, asked.topk)
+    return Options(computed, graphs, choice.drafting, topk, drill), choice.passed_over
 
 
 def must_be_a_drill(name: str) -> None:

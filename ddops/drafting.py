@@ -51,6 +51,21 @@ def choose(profile: Profile, site: Site, budget: int, wanted: str | None) -> Cho
     )
 
 
+def candidates(drafting: Drafting, budget: int, wanted: int | None) -> int | None:
+    """Returns the candidates a position of the drafter's block: the wanted, or the profile's, the budget at most.
+
+    None where the algorithm has no such choice. Raises UsageError where there is nothing to choose, or more than nodes.
+    """
+    if wanted is None:
+        return None if drafting.topk is None else min(drafting.topk, budget)
+    if drafting.topk is None:
+        raise UsageError(f"{drafting.algorithm} has no topk", "its tree is not made from a drafter's candidates", "")
+    if not 1 <= wanted <= budget:
+        why = "more candidates a position than nodes can never be used" if wanted > budget else ""
+        raise UsageError(f"topk {wanted} is out of range", why, f"--topk 1 to {budget}, the budget")
+    return wanted
+
+
 def _missing(drafting: Drafting, site: Site, budget: int) -> str:
     """Returns why it cannot serve the budget, or nothing."""
     if drafting.brought_by == "overlay" and not site.overlay.plugin:

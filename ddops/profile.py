@@ -59,6 +59,7 @@ class Drafting(Strict):
     brought_by: Literal["sglang", "overlay"]
     budgets: tuple[PositiveInt, PositiveInt]
     drafter: bool
+    topk: PositiveInt | None
     arguments: Arguments
 
 
@@ -115,9 +116,10 @@ class Smoke(Strict):
 
 
 class Lossless(Strict):
-    """``tolerance`` is in nats."""
+    """``tolerance`` is in nats, ``max_divergent`` a share of the tokens."""
 
     tolerance: PositiveFloat
+    max_divergent: float = Field(ge=0, lt=1)
     tokens: PositiveInt
     concurrency: PositiveInt
     prompts: list[str] = Field(min_length=1)

@@ -34,6 +34,7 @@ class Options:
     limits: Limits
     graphs: bool
     drafting: Drafting
+    topk: int | None = None
     drill: dict[str, Any] | None = None
 
     @property
@@ -98,6 +99,7 @@ def release(profile: Profile, site: Site, service: str, options: Options, number
         "budget": options.budget,
         "graphs": options.graphs,
         "algorithm": options.drafting.algorithm,
+        "topk": options.topk,
         "max_running": options.limits.max_running,
         "overlay": diffs.identity(site.overlay, patches),
         **({"tree": patches.tree()} if patches else {}),
@@ -122,6 +124,7 @@ def release(profile: Profile, site: Site, service: str, options: Options, number
                 **_expected(profile),
             },
             "graphs": options.graphs,
+            "ddtree": _ddtree(options),
             "overlay": overlay.sha256() if site.overlay.plugin else None,
             "overlay_ranks": profile.overlay.ranks if site.overlay.plugin else 0,
         },
@@ -207,6 +210,8 @@ def environment(profile: Profile, site: Site, service: str, options: Options, na
     own = profile.launch.environment
     tile = profile.overlay.verify_tile
     settings: dict[str, Any] = {"release": name, "platform": profile.overlay.platform, "drill": options.drill}
+    if tree := _ddtree(options):
+        settings["ddtree"] = tree
     if profile.hardware.arch != "cpu":
         settings["arch"] = profile.hardware.arch
         settings["verify_tile"] = [tile.queries, tile.keys, tile.warps] if tile else None
@@ -221,6 +226,11 @@ def environment(profile: Profile, site: Site, service: str, options: Options, na
         # what kernels are compiled with at their first use, such as ninja, lies beside the engine's python
         "PATH": f"{PurePosixPath(site.engine.python).parent}:{own.get('PATH', _PATH)}",
     }
+
+
+def _ddtree(options: Options) -> dict[str, Any] | None:
+    """Returns the overlay's settings of DDTREE, None for another algorithm."""
+    return {"budget": options.budget, "topk": options.topk} if options.drafting.algorithm == "DDTREE" else None
 
 
 def _python_path(folder: str, *, plugin: bool, tree: bool) -> dict[str, str]:

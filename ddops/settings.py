@@ -33,6 +33,7 @@ _ASKED: dict[str, tuple[str, Callable[[str], Any]]] = {
     "max_running": ("limits.max_running", int),
     "algorithm": ("algorithm", str),
     "soak": ("soak", durations.seconds),
+    "topk": ("topk", int),
 }
 _OTHERS = {
     "DDOPS_SITE": "the site file, instead of those that are found",
@@ -55,6 +56,7 @@ class Asked:
     max_running: int | None = None
     algorithm: str | None = None
     soak: float | None = None
+    topk: int | None = None
 
 
 @dataclass(frozen=True)

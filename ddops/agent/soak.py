@@ -52,7 +52,7 @@ def _round(op: Operation, trial: Release, known: dict[str, Any] | None, number: 
         jobs: list[Future[Any]] = [pool.submit(ask, engine, question, tokens, seconds, stream=False)]
         if known:
             reference = known["references"][number % len(known["references"])]
-            jobs.append(pool.submit(judge, engine, reference, gates["lossless"]["tolerance"], seconds))
+            jobs.append(pool.submit(judge, engine, reference, gates["lossless"], seconds))
         else:
             jobs.append(pool.submit(ask, engine, question, tokens, seconds, stream=True))
         for job in jobs:

@@ -18,6 +18,7 @@ from .options import (
     ServiceOption,
     SiteOption,
     SoakOption,
+    TopkOption,
     asked,
     seconds,
 )
@@ -37,6 +38,7 @@ def command(
     graphs: GraphsOption = None,
     max_running: MaxRunningOption = None,
     algorithm: AlgorithmOption = None,
+    topk: TopkOption = None,
     soak: SoakOption = None,
     first: Annotated[bool, typer.Option("--first", help="Deploy although there is no way back.")] = False,
     confirm: Annotated[
@@ -73,7 +75,7 @@ def command(
     from .outcome import tell
     from .progress import Progress
 
-    effective = settings.resolve(profile, site, host, asked(budget, graphs, max_running, algorithm, soak))
+    effective = settings.resolve(profile, site, host, asked(budget, graphs, max_running, algorithm, topk, soak))
     request = operation.Request(
         asked=effective.asked,
         confirm_s=None if confirm is None else seconds("--confirm", confirm),

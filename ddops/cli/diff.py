@@ -15,6 +15,7 @@ from .options import (
     MaxRunningOption,
     ServiceOption,
     SiteOption,
+    TopkOption,
     asked,
 )
 
@@ -30,6 +31,7 @@ def command(
     graphs: GraphsOption = None,
     max_running: MaxRunningOption = None,
     algorithm: AlgorithmOption = None,
+    topk: TopkOption = None,
     service: ServiceOption = None,
     site: SiteOption = None,
     as_json: JsonOption = False,
@@ -39,7 +41,7 @@ def command(
     from .. import settings
     from . import output, planned, target
 
-    effective = settings.resolve(profile, site, host, asked(budget, graphs, max_running, algorithm, None))
+    effective = settings.resolve(profile, site, host, asked(budget, graphs, max_running, algorithm, topk))
     request = operation.Request(asked=effective.asked, first=True, force=True)
     name, entry, at_home = effective.place()
     operation.options_of(effective.profile, at_home, request)

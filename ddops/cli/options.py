@@ -37,6 +37,9 @@ MaxRunningOption = Annotated[
 AlgorithmOption = Annotated[
     str | None, typer.Option("--algorithm", metavar="NAME", help="What drafts the tree: one that the profile lists.")
 ]
+TopkOption = Annotated[
+    int | None, typer.Option("--topk", metavar="K", help="DDTREE: candidates a position of the drafter's block.")
+]
 SoakOption = Annotated[str | None, typer.Option("--soak", metavar="TIME", help="Watch for so long before promoting.")]
 
 
@@ -52,9 +55,15 @@ def seconds(option: str, text: str) -> float:
 
 
 def asked(
-    budget: int | None, graphs: bool | None, max_running: int | None, algorithm: str | None, soak: str | None
+    budget: int | None,
+    graphs: bool | None,
+    max_running: int | None,
+    algorithm: str | None,
+    topk: int | None,
+    soak: str | None = None,
 ) -> Asked:
     """Returns what the flags ask for; raises UsageError for a soak that is no time."""
     from ..settings import Asked
 
-    return Asked(budget, graphs, max_running, algorithm, None if soak is None else seconds("--soak", soak))
+    soak_s = None if soak is None else seconds("--soak", soak)
+    return Asked(budget, graphs, max_running, algorithm, soak_s, topk)

@@ -15,6 +15,7 @@ from .options import (
     MaxRunningOption,
     SiteOption,
     SoakOption,
+    TopkOption,
     asked,
 )
 
@@ -44,6 +45,7 @@ def show(
     graphs: GraphsOption = None,
     max_running: MaxRunningOption = None,
     algorithm: AlgorithmOption = None,
+    topk: TopkOption = None,
     soak: SoakOption = None,
     site: SiteOption = None,
     as_json: JsonOption = False,
@@ -54,7 +56,7 @@ def show(
     from .. import settings
     from . import output
 
-    flags = asked(budget, graphs, max_running, algorithm, soak)
+    flags = asked(budget, graphs, max_running, algorithm, topk, soak)
     rows = settings.resolve(profile, site, host, flags, need_site=False).rows()
     if as_json:
         output.document({key: {"value": value, "origin": origin} for key, value, origin in rows})

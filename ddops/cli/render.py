@@ -16,6 +16,7 @@ from .options import (
     MaxRunningOption,
     ServiceOption,
     SiteOption,
+    TopkOption,
     asked,
 )
 
@@ -34,6 +35,7 @@ def command(
     graphs: GraphsOption = None,
     max_running: MaxRunningOption = None,
     algorithm: AlgorithmOption = None,
+    topk: TopkOption = None,
     number: Annotated[int, typer.Option("--release", metavar="N", min=1, help="The release's number.")] = 1,
     service: ServiceOption = None,
     site: SiteOption = None,
@@ -43,7 +45,7 @@ def command(
     from .. import rendering, settings
     from . import output
 
-    effective = settings.resolve(profile, site, host, asked(budget, graphs, max_running, algorithm, None))
+    effective = settings.resolve(profile, site, host, asked(budget, graphs, max_running, algorithm, topk))
     made = rendering.write(effective, effective.service(service), number, output_folder)
     if as_json:
         output.document(made.as_json())

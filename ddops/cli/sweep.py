@@ -31,6 +31,9 @@ def command(
     algorithm: Annotated[
         str | None, typer.Option(metavar="LIST", help="What drafts the tree. [default: as a deploy chooses]")
     ] = None,
+    topk: Annotated[
+        str | None, typer.Option(metavar="LIST", help="DDTREE: candidates a position. [default: the profile's]")
+    ] = None,
     concurrency: Annotated[
         str | None, typer.Option(metavar="LIST", help="Streams at a time. [default: of 1,4,16 what runs at once]")
     ] = None,
@@ -81,8 +84,9 @@ def command(
 
     effective = settings.resolve(profile, site, host, settings.Asked())
     name, entry, at_home = effective.place()
-    grid = asking.grid(effective.profile, effective.asked, budgets, graphs, algorithm, max_running, bisects=bisect)
-    cells, ruled_out = asking.cells_of(effective.profile, at_home, grid)
+    of_profile = effective.profile
+    grid = asking.grid(of_profile, effective.asked, budgets, graphs, algorithm, max_running, topk, bisects=bisect)
+    cells, ruled_out = asking.cells_of(of_profile, at_home, grid)
     wanted = asking.measure(cells, concurrency, requests, tokens, repeats)
     planted = asking.drill(drill, drill_above, drill_after, on_production=drill_on_production)
     limits = Limits(max_failures, None if for_ is None else seconds("--for", for_), keep_going or bisect)
@@ -91,7 +95,7 @@ def command(
     of = effective.service(service)
     connect = target.connector(name, entry, of)
     patience_s = seconds("--patience", patience)
-    setup = Setup(effective.profile, at_home, entry, connect, wanted, None, planted, force, patience_s)
+    setup = Setup(of_profile, at_home, entry, connect, wanted, None, planted, force, patience_s)
     output.say(output.paint(f"connecting to {name}", "dim"))
     made = planning.plan(setup, name, of, cells, ruled_out, bisects=bisect)
     if dry_run and as_json:

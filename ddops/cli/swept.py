@@ -54,10 +54,11 @@ def show(study: Study) -> None:
 def table(study: Study) -> list[str]:
     """Returns the table, in 80 columns; what is in no column stands below it."""
     from ..sweep import rows
+    from ..sweep.cells import of_json
 
     lines, before = [_HEAD], None
     for row in rows.rows(study):
-        cell = (row["algorithm"], row["graphs"], row["max_running"], row["budget"])
+        cell = of_json(row)
         first, before = cell != before, cell
         if row["status"] != "good":
             if first:
@@ -68,8 +69,10 @@ def table(study: Study) -> list[str]:
 
 
 def _cell(row: dict[str, Any]) -> str:
+    from ..sweep.cells import of_json
+
     graphs = "on" if row["graphs"] else "off"
-    return f"{row['budget']:>6} {graphs:6} {row['max_running']:>7} {row['algorithm']:9}"
+    return f"{row['budget']:>6} {graphs:6} {row['max_running']:>7} {of_json(row).line.drafting:9}"
 
 
 def _figures(row: dict[str, Any]) -> str:

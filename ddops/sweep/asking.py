@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from .. import deploy
+from .. import deploy, drafting
 from ..deploy import Request
-from ..errors import Refused, UsageError
+from ..errors import DdopsError, Refused, UsageError
 from ..profile import Profile
 from ..settings import Asked
 from ..site import Site
@@ -22,6 +22,7 @@ def grid(
     graphs: str | None,
     algorithm: str | None,
     max_running: str | None,
+    topk: str | None = None,
     *,
     bisects: bool,
 ) -> Grid:
@@ -42,6 +43,7 @@ def grid(
         switches(graphs) if graphs is not None else (asked.graphs,),
         names(algorithm) if algorithm else (asked.algorithm,),
         numbers("--max-running", max_running) if max_running is not None else (asked.max_running,),
+        numbers("--topk", topk) if topk is not None else (asked.topk,),
     )
 
 
@@ -72,21 +74,29 @@ def cells_of(profile: Profile, site: Site, of: Grid) -> tuple[list[Cell], list[R
     """
     able: list[Cell] = []
     ruled_out: list[Result] = []
-    last: Refused | None = None
-    for budget, graphs, algorithm, running in of.combinations():
+    last: DdopsError | None = None
+    for budget, graphs, algorithm, running, topk in of.combinations():
+        named = Cell(
+            budget,
+            profile.graphs.default if graphs is None else graphs,
+            algorithm or profile.speculation[0].algorithm,
+            profile.limits.max_running if running is None else running,
+            topk,
+        )
         try:
             options, _ = deploy.options_of(profile, site, Request(asked=Asked(budget, graphs, running, algorithm)))
         except Refused as error:
             last = error
-            named = Cell(
-                budget,
-                profile.graphs.default if graphs is None else graphs,
-                algorithm or profile.speculation[0].algorithm,
-                profile.limits.max_running if running is None else running,
-            )
             ruled_out.append(Result(named, "impossible", error.what, error.why))
             continue
-        able.append(Cell(budget, options.graphs, options.drafting.algorithm, options.limits.max_running))
+        cell = Cell(budget, options.graphs, options.drafting.algorithm, options.limits.max_running, topk)
+        try:
+            drafting.candidates(options.drafting, budget, topk)
+        except UsageError as error:
+            last = error
+            ruled_out.append(Result(cell, "impossible", error.what, error.why))
+            continue
+        able.append(cell)
     if not able and last is not None:
         raise last
     return able, ruled_out

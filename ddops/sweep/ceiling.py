@@ -38,6 +38,7 @@ class Ceiling:
         return {
             "graphs": self.line.graphs,
             "algorithm": self.line.algorithm,
+            "topk": self.line.topk,
             "max_running": self.line.max_running,
             "ceiling": self.budget,
             "fails_at": self.fails_at,

@@ -13,28 +13,35 @@ from ..errors import UsageError
 
 @dataclass(frozen=True)
 class Line:
-    """What the cells of one curve share: only their budgets differ."""
+    """What the cells of one curve share: only their budgets differ, and with them a topk of the profile's."""
 
     graphs: bool
     algorithm: str
     max_running: int
+    topk: int | None = None
+
+    @property
+    def drafting(self) -> str:
+        """Returns the algorithm, with its topk where it has one."""
+        return self.algorithm if self.topk is None else f"{self.algorithm} k{self.topk}"
 
     def __str__(self) -> str:
-        return f"graphs {'on' if self.graphs else 'off'}, {self.algorithm}, max running {self.max_running}"
+        return f"graphs {'on' if self.graphs else 'off'}, {self.drafting}, max running {self.max_running}"
 
 
 @dataclass(frozen=True)
 class Cell:
-    """One release to try."""
+    """One release to try; ``topk`` is None where the profile's is taken, or the algorithm has none."""
 
     budget: int
     graphs: bool
     algorithm: str
     max_running: int
+    topk: int | None = None
 
     @property
     def line(self) -> Line:
-        return Line(self.graphs, self.algorithm, self.max_running)
+        return Line(self.graphs, self.algorithm, self.max_running, self.topk)
 
     def other_graphs(self) -> Cell:
         """Returns its control: the same with graphs the other way."""
@@ -49,7 +56,7 @@ class Cell:
 
 def of_json(record: dict[str, Any]) -> Cell:
     """Returns the cell that ``as_json`` wrote; raises KeyError or TypeError for anything else."""
-    return Cell(record["budget"], record["graphs"], record["algorithm"], record["max_running"])
+    return Cell(record["budget"], record["graphs"], record["algorithm"], record["max_running"], record.get("topk"))
 
 
 @dataclass(frozen=True)
@@ -60,10 +67,11 @@ class Grid:
     graphs: tuple[bool | None, ...] = (None,)
     algorithms: tuple[str | None, ...] = (None,)
     max_running: tuple[int | None, ...] = (None,)
+    topk: tuple[int | None, ...] = (None,)
 
-    def combinations(self) -> list[tuple[int, bool | None, str | None, int | None]]:
-        """Returns budget, graphs, algorithm and max running of each cell."""
-        return list(product(self.budgets, self.graphs, self.algorithms, self.max_running))
+    def combinations(self) -> list[tuple[int, bool | None, str | None, int | None, int | None]]:
+        """Returns budget, graphs, algorithm, max running and topk of each cell."""
+        return list(product(self.budgets, self.graphs, self.algorithms, self.max_running, self.topk))
 
 
 def numbers(option: str, text: str) -> tuple[int, ...]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from .cells import of_json
 from .rows import rows
 from .study import Study
 
@@ -23,10 +24,9 @@ def chart(study: Study, concurrency: int) -> list[str]:
     lines: list[str] = []
     line = None
     for row in found:
-        if (now := (row["algorithm"], row["graphs"], row["max_running"])) != line:
+        if (now := of_json(row).line) != line:
             line = now
-            graphs = "on" if row["graphs"] else "off"
-            lines.append(f"tok/s at {concurrency} (| projected): graphs {graphs}, {now[0]}, max running {now[2]}")
+            lines.append(f"tok/s at {concurrency} (| projected): {line}")
         lines.append(f"{row['budget']:>6}  {_bar(row, top)}".rstrip())
     return lines
 

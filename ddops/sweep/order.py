@@ -18,13 +18,13 @@ def ordered(cells: Iterable[Cell], known_good: Cell | None) -> list[Cell]:
     given = list(dict.fromkeys(cells))
     algorithms = list(dict.fromkeys(cell.algorithm for cell in given))
 
-    def risk(cell: Cell) -> tuple[int, int, bool, int, int]:
+    def risk(cell: Cell) -> tuple[int, int, bool, int, int, int]:
         if cell == known_good:
             part = 0
         elif cell.budget <= budget:
             part = 1
         else:
             part = 3 if cell.graphs else 2
-        return part, cell.budget, cell.graphs, cell.max_running, algorithms.index(cell.algorithm)
+        return part, cell.budget, cell.graphs, cell.max_running, algorithms.index(cell.algorithm), cell.topk or 0
 
     return sorted(given, key=risk)

@@ -80,7 +80,7 @@ def _title(study: Study) -> str:
 def _name(line: Line, lines: list[Line]) -> str:
     """Returns what tells a line from the others."""
     parts = [f"graphs {'on' if line.graphs else 'off'}"]
-    parts += [line.algorithm] if len({each.algorithm for each in lines}) > 1 else []
+    parts += [line.drafting] if len({each.drafting for each in lines}) > 1 else []
     parts += [f"max running {line.max_running}"] if len({each.max_running for each in lines}) > 1 else []
     return ", ".join(parts)
 
@@ -88,14 +88,14 @@ def _name(line: Line, lines: list[Line]) -> str:
 def _curves(study: Study, lines: list[Line], speed: Any, accepted: Any) -> None:
     found = [row for row in rows(study) if row["status"] == "good" or row["projected_tok_s"] is not None]
     streams = [int(c) for c in study.question["measure"]["concurrency"]]
-    kinds = list(dict.fromkeys((line.algorithm, line.max_running) for line in lines))
+    kinds = list(dict.fromkeys((line.drafting, line.max_running) for line in lines))
     projected = False
     for line in lines:
         of_line = [row for row in found if of_json(row).line == line]
         look = {"marker": "o" if line.graphs else "s", "linestyle": "-" if line.graphs else "--"}
         for at, concurrency in enumerate(streams):
             of_curve = [row for row in of_line if row["concurrency"] == concurrency]
-            kind = kinds.index((line.algorithm, line.max_running))
+            kind = kinds.index((line.drafting, line.max_running))
             colour = _COLOURS[(at + kind * len(streams)) % len(_COLOURS)]
             label = f"{_name(line, lines)}, {concurrency} at a time"
             _curve(speed, of_curve, "tok_s", {**look, "color": colour, "label": label})

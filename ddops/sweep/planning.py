@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from .. import render
+from .. import deploy, render
 from ..errors import Refused, UsageError
 from . import bisect, choosing
 from .cells import Cell, lines_of
@@ -77,7 +77,7 @@ def plan(
         facts = first.facts
         if problem := facts["stack"].get("problem"):
             raise Refused("nothing can be deployed there", str(problem), "ddops doctor")
-        base = _known_good(facts["known_good"] or {})
+        base = _known_good(facts["known_good"] or {}, able, setup)
         setup = replace(setup, base=base, drill=_placed(setup.drill, base))
         cells = ordered(able, base)
         known = {} if bisects else {c: bad for c in cells if (bad := setup.plan(agent, c)[1])}
@@ -102,12 +102,21 @@ def plan(
     return SweepPlan(setup, tuple(cells), tuple(ruled_out), known, predicted, head)
 
 
-def _known_good(summary: dict[str, Any]) -> Cell | None:
-    """Returns known-good's combination, None where it was adopted and nobody knows."""
+def _known_good(summary: dict[str, Any], cells: Sequence[Cell], setup: Setup) -> Cell | None:
+    """Returns known-good's combination, None where it was adopted and nobody knows.
+
+    Where its topk is the one that a cell would get of the profile, it is that cell.
+    """
     try:
-        return Cell(summary["budget"], bool(summary.get("graphs")), summary["algorithm"], summary["max_running"])
+        running, topk = summary["max_running"], summary.get("topk")
+        found = Cell(summary["budget"], bool(summary.get("graphs")), summary["algorithm"], running, topk)
     except KeyError:
         return None
+    plain = replace(found, topk=None)
+    if plain in cells:
+        options, _ = deploy.options_of(setup.profile, setup.site, setup.request(plain))
+        return plain if options.topk == topk else found
+    return found
 
 
 def _placed(drill: Drill | None, base: Cell | None) -> Drill | None:

@@ -14,7 +14,7 @@ from .result import Result
 from .study import Study
 
 COLUMNS = (
-    *("budget", "verify_width", "graphs", "algorithm", "max_running", "status", "concurrency"),
+    *("budget", "verify_width", "graphs", "algorithm", "topk", "max_running", "status", "concurrency"),
     *("tok_s", "tok_s_min", "tok_s_max", "stream_tok_s", "ttft_ms", "accept_length", "failed"),
     *("projected_tok_s", "miss", "base_budget"),
     *("step", "rule", "reason", "drill", "seconds", "operation", "release"),
@@ -33,9 +33,9 @@ def rows(study: Study) -> list[dict[str, Any]]:
 def by_line(study: Study) -> list[Result]:
     """Returns the results in the order of a curve: algorithm, graphs, max running, then budget."""
 
-    def place(result: Result) -> tuple[str, bool, int, int]:
+    def place(result: Result) -> tuple[str, int, bool, int, int]:
         cell = result.cell
-        return cell.algorithm, cell.graphs, cell.max_running, cell.budget
+        return cell.algorithm, cell.topk or 0, cell.graphs, cell.max_running, cell.budget
 
     return sorted(study.found, key=place)
 

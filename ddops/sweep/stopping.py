@@ -21,13 +21,13 @@ class Limits:
 def pruned_by(cell: Cell, results: Iterable[Result]) -> Result | None:
     """Returns the failure that makes a cell not worth a try, None where there is none.
 
-    It is one of the same graphs and algorithm that asked for no more: no larger a budget and no more requests at
+    It is one of the same graphs, algorithm and topk that asked for no more: no larger a budget and no more requests at
     once. What breaks there is not expected to hold here.
     """
     for result in results:
         other = result.cell
         less = other.budget <= cell.budget and other.max_running <= cell.max_running and other != cell
-        if result.fails and less and (other.graphs, other.algorithm) == (cell.graphs, cell.algorithm):
+        if result.fails and less and (other.graphs, other.line.drafting) == (cell.graphs, cell.line.drafting):
             return result
     return None
 

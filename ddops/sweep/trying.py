@@ -69,7 +69,7 @@ class Setup:
         """Returns the deploy that tries a cell."""
         drill = self.drill_of(cell)
         return Request(
-            asked=Asked(cell.budget, cell.graphs, cell.max_running, cell.algorithm),
+            asked=Asked(cell.budget, cell.graphs, cell.max_running, cell.algorithm, topk=cell.topk),
             force=self.force,
             drill=drill.name if drill else None,
             drill_after_steps=drill.after_steps if drill else 0,

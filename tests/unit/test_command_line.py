@@ -103,7 +103,8 @@ def test_every_verb_explains_itself_in_80_columns(verb: str, tmp_path: Path) -> 
         (["deploy", "lab", "--drill", "fire"], 2, "known are: illegal-access, garbage"),
         (["deploy", "lab", "--graphs"], 5, "CUDA graphs do not exist on a CPU"),
         (["deploy", "b300", "--max-running", "100", "--budget", "12"], 5, "100 x 13 = 1300 verify tokens"),
-        (["deploy", "b300", "--algorithm", "DDTREE"], 5, "the overlay of this ddops does not bring it"),
+        (["deploy", "b300", "--algorithm", "DDTREE"], 5, "it needs a drafter, and the site file names none"),
+        (["deploy", "b300", "--topk", "6"], 2, "NGRAM has no topk"),
         (["diff", "b300", "--algorithm", "DTREE"], 2, "did you mean DDTREE?"),
         (["render", "lab"], 2, "Missing option"),
         (["profile", "show", "lba"], 2, "did you mean 'lab'?"),
@@ -172,7 +173,7 @@ def test_render_writes_everything_that_a_host_gets_and_no_host_is_asked(tmp_path
     assert written == {*manifest["files"], "manifest.json", "ddops-supervisor@.service"}
     for name, digest in manifest["files"].items():
         assert hashlib.sha256((out / name).read_bytes()).hexdigest() == digest
-    assert "warning: not DDTREE: the overlay of this ddops does not bring it; NGRAM drafts the tree" in done.stderr
+    assert "warning: not DDTREE: it needs a drafter, and the site file names none; NGRAM drafts the tree" in done.stderr
     assert "warning: bad on another algorithm, sglang, overlay: DDTREE, field: CUDA error: an illegal" in done.stderr
     assert "verify width N = 12 + 1 = 13" in done.stderr
 

@@ -83,22 +83,43 @@ def test_without_a_ceiling_there_is_no_limit_and_it_is_said() -> None:
 
 
 @pytest.mark.parametrize(("budget", "algorithm"), [(7, "DFLASH"), (8, "NGRAM"), (12, "NGRAM"), (32, "NGRAM")])
-def test_what_the_overlay_does_not_bring_is_passed_over_and_named(budget: int, algorithm: str) -> None:
+def test_what_the_overlay_does_not_bring_is_passed_over_and_named(
+    budget: int, algorithm: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(overlay, "algorithms", list)
     choice = drafting.choose(B300, SITE, budget, None)
     assert choice.drafting.algorithm == algorithm
     assert choice.passed_over[0] == ("DDTREE", "the overlay of this ddops does not bring it")
 
 
-def test_what_the_overlay_brings_is_taken_first(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(overlay, "algorithms", lambda: ["DDTREE"])
+def test_what_the_overlay_brings_is_taken_first() -> None:
     choice = drafting.choose(B300, SITE, 12, None)
     assert (choice.drafting.algorithm, choice.passed_over) == ("DDTREE", ())
+
+
+def test_a_budget_below_the_drafters_depth_is_not_ddtrees() -> None:
+    choice = drafting.choose(B300, SITE, 6, None)
+    assert choice.drafting.algorithm == "NGRAM"
+    assert choice.passed_over[0] == ("DDTREE", "it serves budgets 7 to 64")
+
+
+@pytest.mark.parametrize(("budget", "wanted", "topk"), [(12, None, 8), (7, None, 7), (12, 6, 6), (12, 12, 12)])
+def test_topk_is_the_wanted_or_the_profiles_and_never_above_the_budget(
+    budget: int, wanted: int | None, topk: int
+) -> None:
+    assert drafting.candidates(B300.speculation[0], budget, wanted) == topk
+
+
+@pytest.mark.parametrize(("algorithm", "wanted"), [(0, 13), (0, 0), (1, 4), (2, 4)])
+def test_a_topk_that_cannot_be_is_refused(algorithm: int, wanted: int) -> None:
+    with pytest.raises(UsageError, match="topk"):
+        drafting.candidates(B300.speculation[algorithm], 12, wanted)
 
 
 @pytest.mark.parametrize(
     ("wanted", "budget", "why"),
     [
-        ("DDTREE", 12, "the overlay of this ddops does not bring it"),
+        ("DDTREE", 6, "it serves budgets 7 to 64"),
         ("DFLASH", 12, "it serves budget 7 alone"),
         ("dflash", 8, "it serves budget 7 alone"),
     ],
@@ -109,7 +130,7 @@ def test_an_algorithm_that_cannot_serve_the_budget_is_refused_with_the_reason(
     with pytest.raises(Refused) as caught:
         drafting.choose(B300, SITE, budget, wanted)
     assert caught.value.why == why
-    assert caught.value.hint == "--algorithm NGRAM can"
+    assert caught.value.hint == f"--algorithm {'DDTREE' if budget > 6 else 'NGRAM'} can"
 
 
 def test_a_drafter_that_the_site_does_not_name_is_missed() -> None:
@@ -128,5 +149,5 @@ def test_an_algorithm_that_is_not_listed_names_the_nearest() -> None:
 def test_nothing_on_board_is_refused_with_every_reason() -> None:
     only = B300.model_copy(update={"speculation": B300.speculation[:2]})
     with pytest.raises(Refused) as caught:
-        drafting.choose(only, SITE, 12, None)
-    assert caught.value.why == "DDTREE: the overlay of this ddops does not bring it; DFLASH: it serves budget 7 alone"
+        drafting.choose(only, SITE, 6, None)
+    assert caught.value.why == "DDTREE: it serves budgets 7 to 64; DFLASH: it serves budget 7 alone"

@@ -72,15 +72,14 @@ def test_the_main_use_is_a_warning_with_the_evidence_and_every_figure() -> None:
     said = text(planned_for(StandIn(), asked=Asked(budget=12, graphs=True)))
     for line in (
         "plan: kimi on gpu-1, release 7",
-        "  budget 12, verify width 13, graphs on, NGRAM",
-        "  warning   not DDTREE: the overlay of this ddops does not bring it",
+        "  budget 12, verify width 13, graphs on, DDTREE, topk 8",
         "  live      release 4 (kimi-0004.service, budget 8)",
         "  way back  release 4 (kimi-0004.service, budget 8)",
         "  limits    verify width N = 12 + 1 = 13",
         "            max running 64 = min(64, 1200 / 13)",
         "            mask 64 x 13 x (32768 + 13) bytes = 26.0 MiB on each GPU",
         "            verify tile 16 x 64: 88 of 227 KiB of shared memory (sm_103)",
-        "  evidence  bad on another algorithm, sglang, overlay: DDTREE, field: CUDA error: an illegal memory access "
+        "  evidence  bad on another sglang, overlay: DDTREE, field: CUDA error: an illegal memory access "
         "was encountered (topk 6, max running 64)",
         "  stack     SGLang 0.5.16, the environment and the model are there",
         f"  overlay   sha256 {overlay.sha256()[:12]}",
@@ -105,19 +104,19 @@ def test_a_lowered_max_running_is_said() -> None:
 
 
 def test_what_the_host_has_seen_is_evidence_too() -> None:
-    seen = {"outcome": "bad", "release": 5, "algorithm": "NGRAM", "what": "it broke", "ended": "then", "other": []}
+    seen = {"outcome": "bad", "release": 5, "algorithm": "DDTREE", "what": "it broke", "ended": "then", "other": []}
     agent = StandIn(evidence=[seen])
     made = planned_for(agent, asked=Asked(budget=20))
-    assert "  evidence  bad on this stack: NGRAM as release 5: it broke (then)" in text(made).splitlines()
+    assert "  evidence  bad on this stack: DDTREE as release 5: it broke (then)" in text(made).splitlines()
     sent = {key: agent.about["combination"][key] for key in ("profile", "budget", "graphs", "algorithm", "overlay")}
     assert sent == {
-        "profile": "b300", "budget": 20, "graphs": True, "algorithm": "NGRAM", "overlay": overlay.sha256()
+        "profile": "b300", "budget": 20, "graphs": True, "algorithm": "DDTREE", "overlay": overlay.sha256()
     }  # fmt: skip
     assert agent.about["unit"].startswith("# kimi-0000.service")
 
 
 def test_bad_on_the_same_stack_needs_force() -> None:
-    same = {"algorithm": "NGRAM", "sglang": "0.5.16", "overlay": overlay.sha256()}
+    same = {"algorithm": "DDTREE", "sglang": "0.5.16", "overlay": overlay.sha256()}
     bad = B300.model_copy(update={"evidence": [B300.evidence[1].model_copy(update=same)]})
     with pytest.raises(Refused, match="proven bad on this stack"):
         planned_for(StandIn(), bad, asked=Asked(budget=12))

@@ -49,6 +49,7 @@ def ready(release: Release, engine: Engine, watch: EngineWatch, timeout: float) 
     evidence["graphs"] = _graphs(engine, watch, bool(expect["graphs"]), timeout)
     reports = _overlay(watch, release, int(expect["overlay_ranks"]), expect.get("overlay"))
     audited(reports, int(expect["overlay_ranks"]), evidence["effective"], bool(expect["graphs"]))
+    _as_asked(reports, expect.get("ddtree"))
     evidence["overlay"] = reports
     return evidence
 
@@ -99,6 +100,14 @@ def _overlay(watch: EngineWatch, release: Release, ranks: int, identity: str | N
     if len({r.get("tp_rank") for r in reports}) < ranks:
         raise GateFailed("the overlay did not report from every scheduler rank", f"{len(reports)} of {ranks} reported")
     return reports
+
+
+def _as_asked(reports: list[dict[str, Any]], want: dict[str, Any] | None) -> None:
+    """Requires of every rank the settings of DDTREE that were asked for."""
+    for report in reports if want else []:
+        have = (report.get("settings") or {}).get("ddtree") or {}
+        if wrong := {key: have.get(key) for key in want or {} if have.get(key) != (want or {})[key]}:
+            raise GateFailed(f"DDTREE has {wrong} in effect, {want} was asked for", f"rank {report.get('tp_rank')}")
 
 
 def audited(reports: list[dict[str, Any]], ranks: int, effective: dict[str, Any], graphs: bool) -> None:

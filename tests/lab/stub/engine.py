@@ -25,7 +25,9 @@ Whoever asks for "a letter every 0.5 s" gets a streamed answer at that pace. Who
     stubborn      ignores SIGTERM
     mute_overlay  does not report the overlay
     overlay       reports this sha256 of the overlay instead of its own
+    topk          reports this topk of DDTREE instead of the one that it was given
 
+With DDTREE it reports its settings and an audit, and refuses to tell log-probabilities, as SGLang does.
 A drill of its release, illegal-access or garbage, does what fault_after 1 or wrong do.
 """
 
@@ -80,6 +82,10 @@ class Engine(BaseHTTPRequestHandler):
         body = json.loads(self.rfile.read(int(self.headers["Content-Length"])) or b"{}")
         if self.path == "/flush_cache":
             self.reply("Cache flushed.")
+        elif self.path == "/tokenize":
+            self.reply({"tokens": tokens_of(body["prompt"])})
+        elif body.get("return_logprob") and self.server.info["speculative_algorithm"] == "DDTREE":
+            self.reply({"error": {"message": "speculative decoding does not support return_logprob yet."}}, 400)
         elif not self.server.ready:
             self.reply({"error": "loading"}, 503)
         else:
@@ -259,14 +265,21 @@ def main():
         signal.signal(signal.SIGTERM, signal.SIG_IGN)
     server = Server((args.host, int(args.port)), info, script)
     if os.environ.get("DDOPS_OVERLAY") and not script.get("mute_overlay"):
-        release = json.loads(os.environ["DDOPS_OVERLAY"])["release"]
-        drill = json.loads(os.environ["DDOPS_OVERLAY"])["drill"] or {}
-        script |= {"illegal-access": {"fault_after": 1}, "garbage": {"wrong": True}}.get(drill.get("name"), {})
+        settings = json.loads(os.environ["DDOPS_OVERLAY"])
+        tree = settings.get("ddtree")
+        if tree and script.get("topk"):
+            tree["topk"] = script["topk"]
+        drill = (settings["drill"] or {}).get("name")
+        script |= {"illegal-access": {"fault_after": 1}, "garbage": {"wrong": True}}.get(drill, {})
         from ddops_overlay import identity  # the release's own, through PYTHONPATH
 
-        report = {"ok": True, "process": "scheduler", "tp_rank": 0, "release": release, "pid": os.getpid()}
+        report = {"ok": True, "process": "scheduler", "tp_rank": 0, "release": settings["release"], "pid": os.getpid()}
+        report["settings"] = settings
         report["overlay"] = script.get("overlay", identity.sha256())
         say(json.dumps({"ddops_overlay": report}))
+        if tree:
+            audit = {"batches": [1, 3], "width": tree["budget"] + 1, "graphs": False}
+            say(json.dumps({"ddops_overlay": {**report, "ddtree": audit}}))
     server.scheduler = subprocess.Popen(
         ["/usr/bin/python3", "-c", "import time; time.sleep(1e9)", "sglang::scheduler_TP0"]
     )

@@ -44,8 +44,8 @@ def test_what_nobody_names_is_as_a_deploy_has_it() -> None:
     grid = asking.grid(B300, Asked(), "8,32", None, None, None, bisects=False)
     able, ruled_out = asking.cells_of(B300, SITE, grid)
     assert [(c.budget, c.graphs, c.algorithm, c.max_running) for c in able] == [
-        (8, True, "NGRAM", 64),
-        (32, True, "NGRAM", 36),
+        (8, True, "DDTREE", 64),
+        (32, True, "DDTREE", 36),
     ], "max running is lowered to the ceiling of 1200 / 33"
     assert ruled_out == []
 
@@ -56,6 +56,18 @@ def test_what_the_arithmetic_rules_out_is_said_and_the_rest_is_tried() -> None:
     assert {(c.budget, c.max_running) for c in able} == {(8, 64), (8, 100), (12, 64)}
     assert {(r.cell.budget, r.cell.max_running, r.status) for r in ruled_out} == {(12, 100, "impossible")}
     assert "100 x 13 = 1300 verify tokens" in ruled_out[0].why
+
+
+def test_a_topk_that_an_algorithm_or_a_budget_cannot_have_is_no_cell() -> None:
+    grid = asking.grid(B300, Asked(), "7,9", "on", "ddtree,ngram", None, "4,8", bisects=False)
+    able, ruled_out = asking.cells_of(B300, SITE, grid)
+    assert {(c.budget, c.algorithm, c.topk) for c in able} == {(7, "DDTREE", 4), (9, "DDTREE", 4), (9, "DDTREE", 8)}
+    assert {(r.cell.budget, r.cell.algorithm, r.cell.topk) for r in ruled_out} == {
+        *((7, "DDTREE", 8), (7, "NGRAM", 4), (7, "NGRAM", 8), (9, "NGRAM", 4), (9, "NGRAM", 8))
+    }
+    assert str(able[0]) == "budget 7, graphs on, DDTREE k4, max running 64"
+    with pytest.raises(UsageError, match="NGRAM has no topk"):
+        asking.cells_of(B300, SITE, asking.grid(B300, Asked(), "8", None, "ngram", None, "4", bisects=False))
 
 
 def test_where_nothing_can_be_it_is_an_error() -> None:

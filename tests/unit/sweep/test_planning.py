@@ -168,6 +168,14 @@ def test_a_drill_is_above_known_goods_budget_unless_somebody_says_above_which() 
     assert error.value.hint == "--drill-above N"
 
 
+@pytest.mark.parametrize(("topk", "same"), [(8, True), (4, False)])
+def test_known_good_is_the_base_where_its_topk_is_the_profiles(topk: int, same: bool) -> None:
+    host = Host()
+    host.known_good |= {"algorithm": "DDTREE", "topk": topk}
+    plain = Cell(8, True, "DDTREE", 64)
+    assert (planned(host, plain, Cell(7, True, "DDTREE", 64)).setup.base == plain) is same
+
+
 def test_a_bisection_says_how_many_cells_it_takes_at_most() -> None:
     made = planned(Host(), *(ngram(b) for b in range(1, 65)), bisects=True)
     assert "  bisect    64 budgets from 1 to 64: 7 cells at most" in told(made).splitlines()
