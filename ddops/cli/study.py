@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from .options import JsonOption
+from .options import JsonLinesOption
 
 NAME = "study"
 
@@ -19,7 +19,7 @@ def command(
     ] = None,
     csv: Annotated[Path | None, typer.Option(metavar="FILE", help="Write a row for each cell and concurrency.")] = None,
     plot: Annotated[Path | None, typer.Option(metavar="FILE", help="Draw it: FILE.svg or FILE.png.")] = None,
-    as_json: JsonOption = False,
+    as_json: JsonLinesOption = False,
 ) -> int:
     """Show what a sweep has found: table, failures with their lines, ceilings, plots."""
     from ..sweep import rows
@@ -28,8 +28,9 @@ def command(
 
     if study is None:
         found = studies.listed(studies.folder())
+        for one in found if as_json else ():
+            output.data(json.dumps(rows.result_json(one, 0) | {"began": one.head["time"]}))
         if as_json:
-            output.document([rows.result_json(one, 0) | {"began": one.head["time"]} for one in found])
             return 0
         for one in found:
             output.data(swept.brief(one))

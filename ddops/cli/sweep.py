@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from .options import HostOption, JsonOption, PatienceOption, ServiceOption, SiteOption, seconds
+from .options import HostOption, JsonLinesOption, PatienceOption, ServiceOption, SiteOption, seconds
 
 NAME = "sweep"
 
@@ -72,7 +72,7 @@ def command(
     patience: PatienceOption = "2m",
     service: ServiceOption = None,
     site: SiteOption = None,
-    as_json: JsonOption = False,
+    as_json: JsonLinesOption = False,
 ) -> int:
     """Measure budgets one after another, back on known-good after each; nobody is served in that time."""
     from .. import settings

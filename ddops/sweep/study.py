@@ -19,10 +19,11 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from io import FileIO
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any
 
-from ..errors import Locked, Refused, UsageError
+from ..errors import DdopsError, Locked, Refused, UsageError
 from .cells import Cell
 from .result import Result, of_record
 
@@ -40,7 +41,7 @@ class Study:
     results: dict[Cell, Result] = field(default_factory=dict)
     open: dict[str, Any] | None = None
     stopped: str = ""
-    _file: BinaryIO | None = None
+    _file: FileIO | None = None
 
     @property
     def question(self) -> dict[str, Any]:
@@ -73,12 +74,15 @@ class Study:
             self.stopped = str(event["why"])
 
     def write(self, event: str, **fields: Any) -> None:
-        """Appends an event, synced; raises OSError where the disk does not take it."""
+        """Appends an event, synced; raises DdopsError where the disk does not take it."""
         assert self._file is not None, "only the study's writer writes"  # noqa: S101
         record = {"event": event, "time": datetime.now(UTC).isoformat(timespec="seconds"), **fields}
-        self._file.write(json.dumps(record).encode() + b"\n")
-        self._file.flush()
-        os.fsync(self._file.fileno())
+        try:
+            self._file.write(json.dumps(record).encode() + b"\n")
+            os.fsync(self._file.fileno())
+        except OSError as error:
+            why = f"{error.strerror or error}; what the host has in its hands it ends by itself"
+            raise DdopsError(f"cannot write {self.path}", why, "free space there: the same command goes on") from None
         self.take(record)
 
 
@@ -127,7 +131,7 @@ def writing(path: Path, head: dict[str, Any]) -> Iterator[Study]:
     """
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        file = open(path, "ab+")  # noqa: SIM115 - closed below
+        file = open(path, "ab+", buffering=0)  # noqa: SIM115 - closed below
     except OSError as error:
         raise UsageError(f"cannot write {path}", error.strerror or str(error), "--study with another file") from None
     with file:

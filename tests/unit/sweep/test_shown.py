@@ -173,4 +173,4 @@ def test_studies_are_listed(tmp_path: Path) -> None:
     done = subprocess.run(argv, env=environment, capture_output=True, text=True, check=True)
     assert f"finished    kimi on gpu-1, b300, budgets 4 to 8, 2 known  {folder / 'a.jsonl'}" in done.stdout
     as_json = subprocess.run([*argv, "--json"], env=environment, capture_output=True, text=True, check=True)
-    assert json.loads(as_json.stdout)[0]["study"] == str(folder / "a.jsonl")
+    assert json.loads(as_json.stdout)["study"] == str(folder / "a.jsonl")

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from ddops.errors import Locked, Refused, UsageError
+from ddops.errors import DdopsError, Locked, Refused, UsageError
 from ddops.sweep import study
 
 from .made import bad, cell, good, head, written
@@ -93,6 +93,13 @@ def test_a_folder_and_a_missing_file_are_no_tracebacks(tmp_path: Path) -> None:
         study.read(tmp_path / "none")
     with pytest.raises(UsageError, match="cannot write"), study.writing(tmp_path, HEAD):
         pass
+
+
+def test_a_full_disk_is_said_with_the_way_on() -> None:
+    with pytest.raises(DdopsError, match="No space left") as error, study.writing(Path("/dev/full"), HEAD):
+        pass
+    assert error.value.exit_code == 1
+    assert "the same command goes on" in error.value.hint
 
 
 def test_a_cell_that_nobody_saw_end_stays_open(tmp_path: Path) -> None:
