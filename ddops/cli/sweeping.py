@@ -109,4 +109,4 @@ def says(result: Result) -> str:
         return f"{paint('measured', 'green')} {figures}{accept}; known-good serves again"
     word, colour = WORDS[result.status]
     down = "; THE SERVICE IS DOWN" if result.down else ""
-    return f"{paint(word, colour)} budget {result.cell.budget}: {result.reason}{down}"
+    return f"{paint(word, colour)}: {result.reason}{down}"

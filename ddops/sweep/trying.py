@@ -70,7 +70,6 @@ class Setup:
         drill = self.drill_of(cell)
         return Request(
             asked=Asked(cell.budget, cell.graphs, cell.max_running, cell.algorithm, topk=cell.topk),
-            force=self.force,
             drill=drill.name if drill else None,
             drill_after_steps=drill.after_steps if drill else 0,
             drill_on_production=bool(drill and drill.on_production),
@@ -95,7 +94,9 @@ class Setup:
         """Returns the plan of a cell, and the proof that it is bad on this very stack, '' where there is none."""
         request = self.request(cell)
         made = deploy.plan(agent, self.profile_of(cell), self.site, self.entry, replace(request, force=True))
-        known = None if request.force or request.drill else evidence.proven_bad(made.known)
+        known = None if request.drill else evidence.proven_bad(made.known)
+        if self.force and known:  # for this cell alone: with it the host asks less of known-good, too
+            return replace(made, request=replace(request, force=True)), ""
         return replace(made, request=request), known.text if known else ""
 
 
