@@ -47,6 +47,8 @@ def show(study: Study) -> None:
     data("")
     for ceiling in rows.ceilings(study):
         data(f"ceiling: {ceiling}")
+    if drill := study.question["drill"]:
+        data(f"drill: {drill['name']} was planted above budget {drill['above']}, a ceiling there is its own")
     if not study.complete:
         data(f"not finished: {study.stopped or 'its client was lost, or still runs'}")
 

@@ -59,7 +59,7 @@ def write(study: Study, path: Path) -> None:
         _curves(study, lines, speed, accepted)
         _strip(study, lines, passed)
         _finish(study, speed, accepted, passed)
-        figure.suptitle(_title(study), fontsize=11)
+        figure.suptitle(_title(study), fontsize=11, x=0.02, ha="left")
         figure.legend(loc="outside right upper", fontsize=8, frameon=False)
         try:
             pyplot.savefig(path, dpi=150, metadata={"Date": None} if path.suffix == ".svg" else None)
@@ -149,6 +149,7 @@ def _finish(study: Study, speed: Any, accepted: Any, passed: Any) -> None:
     passed.set_xlabel("budget B: draft-tree nodes (verify width N = B + 1)")
     passed.set_xticks(sorted({r.cell.budget for r in study.found}))
     speed.set_ylim(bottom=0)
+    accepted.set_ylim(bottom=1)  # plain decoding
     base = known_good(study)
     for axes in (speed, accepted, passed):
         axes.margins(x=0.07)

@@ -15,7 +15,7 @@ from ddops.cli import swept
 from ddops.sweep import chart, picture, rows
 from ddops.sweep.result import Result
 
-from .made import bad, cell, good, written
+from .made import bad, cell, good, head, written
 
 # the field's figures, and some of our own invention beside them
 FIELD = (
@@ -89,6 +89,14 @@ def test_a_failure_is_shown_with_the_line_that_proves_it(tmp_path: Path, capsys:
     assert "ceiling: budget 16 passes, nothing larger was seen to fail (graphs off, DDTREE, max running 64)\n" in out
     assert out.endswith("not finished: 2 failed, --max-failures 2\n")
     assert "\033" not in out
+    assert "drill:" not in out
+
+
+def test_a_ceiling_of_a_drill_is_said_to_be_one(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    question = head(cell(8), cell(12))["question"] | {"drill": {"name": "garbage", "above": 8, "after_steps": 0}}
+    with written(tmp_path / "s", good(cell(8), 285.0, 4.48), bad(cell(12)), question=question) as of:
+        swept.show(of)
+    assert "drill: garbage was planted above budget 8, a ceiling there is its own\n" in capsys.readouterr().out
 
 
 def test_the_csv_has_a_row_for_each_cell_and_concurrency(tmp_path: Path) -> None:
