@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
-from . import downtime, drafting, evidence, following, limits, render
+from . import diffs, downtime, drafting, evidence, following, limits, render
 from .difference import Difference, against
 from .errors import Refused, Unreachable, UsageError, did_you_mean
 from .evidence import Known
@@ -79,6 +79,7 @@ class Plan:
             "evidence": [entry.as_json() for entry in self.known],
             "overlay": self.rendered.as_manifest()["overlay"],
             "stack": self.facts["stack"],
+            "ledger_problem": self.facts["ledger_problem"],
             "exposure": self.facts["exposure"],
             "drill": self.options.drill,
             "live": self.facts["live"],
@@ -166,6 +167,12 @@ def plan(
         differences=_differences(agent, profile, site, options) if compare else None,
         notify=site.notify.model_dump(),
     )
+
+
+def stands_on(site: Site) -> dict[str, Any]:
+    """Returns what a release of this site would stand on: interpreter and model, and the overlay's sha256."""
+    patches = diffs.of(site)
+    return {"python": site.engine.python, "model": site.model, "overlay": diffs.identity(site.overlay, patches)}
 
 
 def _about(profile: Profile, site: Site, draft: Rendered) -> dict[str, Any]:

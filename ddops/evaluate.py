@@ -5,7 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from . import suites
+from . import render, suites
+from .copies import Copy
 from .errors import Refused
 from .following import Report
 from .profile import Profile
@@ -24,7 +25,11 @@ def settings_of(suite: str, profile: Profile, problems: Path | None = None) -> d
 
 def run(agent: Agent, suite: str, settings: dict[str, Any], report: Report) -> dict[str, Any]:
     """Evaluates what serves; returns the suite's result. Raises what the host says."""
-    for event in agent.events("eval", suite=suite, settings=settings):
+    kept = Copy(agent.host.name, agent.service)
+    for event in agent.events("eval", suite=suite, settings=settings, by=render.requester(), copy=kept.known()):
+        if event["event"] == "ledger":
+            kept.take(event)
+            continue
         if event["event"] == "result":
             result: dict[str, Any] = event["result"]
             return result

@@ -10,22 +10,28 @@ from .errors import Refused
 from .profile import Evidence, Profile
 from .render import Options
 
+_SHORT = 12  # characters of a hash
+
 
 @dataclass(frozen=True)
 class Known:
-    """One piece of evidence for the budget and graphs of a plan."""
+    """One piece of evidence for the budget and graphs of a plan; ``stale`` tells in words what has changed since."""
 
     outcome: str
     text: str
     other: tuple[str, ...]
     source: str
+    stale: tuple[str, ...] = ()
 
     @property
     def same_stack(self) -> bool:
         return not self.other
 
     def as_json(self) -> dict[str, Any]:
-        return {"outcome": self.outcome, "what": self.text, "other": list(self.other), "source": self.source}
+        return {
+            **{"outcome": self.outcome, "what": self.text, "other": list(self.other), "source": self.source},
+            "stale": list(self.stale),
+        }
 
 
 def of_profile(profile: Profile, options: Options) -> list[Known]:
@@ -42,12 +48,24 @@ def of_host(entries: list[dict[str, Any]]) -> list[Known]:
     return [
         Known(
             str(entry["outcome"]),
-            f"{entry['algorithm']} as release {entry['release']}: {entry['what']} ({entry['ended']})",
+            _seen(entry),
             tuple(entry["other"]),
             "host",
+            tuple(changes(entry["changed"])),
         )
         for entry in entries
     ]
+
+
+def changes(changed: list[dict[str, Any]]) -> list[str]:
+    """Returns in words what of a stack has changed since a verdict, such as ``driver 580.1 is now 590.2``."""
+    return [_change(each["name"], each["was"], each["now"]) for each in changed]
+
+
+def _change(name: str, was: str | None, now: str | None) -> str:
+    if not was:
+        return f"{name} was not recorded, is now {str(now)[:_SHORT]}"
+    return f"{name} {was[:_SHORT]} is now {str(now)[:_SHORT] if now else 'not known'}"
 
 
 def require(known: list[Known]) -> None:
@@ -57,11 +75,17 @@ def require(known: list[Known]) -> None:
 
 
 def proven_bad(known: list[Known]) -> Known | None:
-    """Returns the newest evidence of the profile, or else of the host, on this very stack where it is bad."""
-    same = [entry for entry in known if entry.same_stack]
+    """Returns the newest proof of the profile, or else of the host, on this very stack where it is a bad one."""
+    same = [entry for entry in known if entry.same_stack and entry.outcome in ("good", "bad")]
     of_the_profile = [entry for entry in same if entry.source == "profile"][-1:]
     of_the_host_itself = [entry for entry in same if entry.source == "host"][:1]
     return next((e for e in of_the_profile + of_the_host_itself if e.outcome == "bad"), None)
+
+
+def _seen(entry: dict[str, Any]) -> str:
+    what = f"{entry['subject']} of release" if entry["subject"] != "deploy" else "as release"
+    more = f"; {entry['times']} times, the newest" if entry["times"] > 1 else ""
+    return f"{entry['algorithm']} {what} {entry['release']}: {entry['what']} ({entry['ended']}{more})"
 
 
 def _other(profile: Profile, options: Options, entry: Evidence) -> list[str]:

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+from .copies import Copy
 from .errors import Interrupted, Refused, Unreachable
 from .remote import Agent, Connect
 
@@ -61,12 +62,16 @@ def follow(
     its outcome is not known here; and Interrupted at Ctrl-C, which ends nothing but this watching.
     Returns the agent as well, since it may be another one by then.
     """
-    seen = _Seen()
+    seen, kept = _Seen(), Copy(agent.host.name, agent.service)
+    known = kept.known()
     try:
         while True:
             try:
-                for event in agent.events("follow", operation=operation, after=seen.after):
+                for event in agent.events("follow", operation=operation, after=seen.after, copy=known):
                     seen.lost_at = None
+                    if event["event"] == "ledger":
+                        kept.take(event)  # one that cannot be stored is told where somebody asks for it
+                        continue
                     if event["event"] == "result":
                         return event["result"], agent
                     seen.take(event)

@@ -1,4 +1,4 @@
-"""``serve`` (the client's), ``supervise`` (systemd's), ``rollback`` (by hand), ``operate`` and ``notify``."""
+"""``serve`` (the client's), ``supervise`` (systemd's), ``rollback`` (by hand), ``operate``, ``notify``, ``ledger``."""
 
 from __future__ import annotations
 
@@ -29,6 +29,11 @@ def main(arguments: list[str]) -> int:
         return 0
     if verb == "notify":
         notices.deliver(layout_of(rest[0]))
+        return 0
+    if verb == "ledger":
+        from . import ledger  # and SQLite with it
+
+        ledger.answer(layout_of(rest[0]), {})
         return 0
     if verb == "operate":
         return _operate(layout_of(rest[0]))

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
-from . import baseline, releases, service, steplog
+from . import baseline, evaluations, releases, service, steplog
 from .errors import GateFailed, Refused
 from .gates.lossless import lossless
 from .gates.smoke import smoke
@@ -21,8 +21,10 @@ from .suites.load import load
 Tell = Callable[[str], None]
 
 
-def evaluate(layout: Layout, suite: str, settings: dict[str, Any]) -> Iterator[dict[str, Any]]:
+def evaluate(layout: Layout, suite: str, settings: dict[str, Any], by: str) -> Iterator[dict[str, Any]]:
     """Yields progress and, last, the result: suite, release, ``passed``, ``problems`` in words, evidence, seconds.
+
+    It is kept for the ledger; ``not_kept`` says why it could not be, '' where it is.
 
     Raises Refused where nothing serves or an operation is under way: what answers then may change in the middle.
     """
@@ -36,7 +38,7 @@ def evaluate(layout: Layout, suite: str, settings: dict[str, Any]) -> Iterator[d
         result = done.result()
     if _serving(layout).sha256 != release.sha256:
         raise Refused("another release serves than when it began", "what was measured is of neither", "once more")
-    yield {"event": "result", "result": result}
+    yield {"event": "result", "result": {**result, "not_kept": evaluations.keep(layout, release, result, by)}}
 
 
 def _serving(layout: Layout) -> Release:

@@ -1,68 +1,90 @@
-"""What this host has seen of a combination: profile, SGLang, overlay, model, algorithm, budget, graphs.
+"""What this host has seen of a combination: profile, SGLang, overlay, model, driver, algorithm, budget, graphs.
 
 A combination that was rolled back for its own fault is proven bad on the stack that it ran on; on another overlay,
-SGLang, environment or model it is a warning.
+SGLang, environment, model or driver that is stale: a warning with what has changed. What is known-good is never
+derived from it.
 """
 
 from __future__ import annotations
 
 from typing import Any
 
-from . import steplog
-from .layout import Layout
-
 # a trial that failed in one of these steps is bad itself, not its surroundings or somebody's mind
 _PROOF_OF_BAD = (
     *("load", "ready", "smoke", "lossless", "acceptance", "throughput", "measure", "open", "soak"),
     *("eval-coding", "eval-garbage", "eval-load"),
 )
-_SETTINGS = ("profile", "budget", "graphs")
-_STACK = ("algorithm", "sglang", "overlay", "environment", "model")
+SETTINGS = ("profile", "budget", "graphs")
+BELOW = ("sglang", "environment", "model", "driver")
+STACK = ("sglang", "overlay", "environment", "model", "driver")
 
 
 def combination(summary: dict[str, Any], stack: dict[str, Any] | None) -> dict[str, Any]:
     """Returns what evidence is told by, from a release's summary and the stack that is below it."""
-    found = {key: summary.get(key) for key in (*_SETTINGS, "algorithm", "overlay")}
+    found = {key: summary.get(key) for key in (*SETTINGS, "algorithm", "overlay")}
     below = stack or summary.get("stack") or {}
-    return found | {key: below.get(key) for key in ("sglang", "environment", "model")}
+    return found | {key: below.get(key) for key in BELOW}
 
 
-def of(layout: Layout, wanted: dict[str, Any]) -> list[dict[str, Any]]:
-    """Returns the past trials of the same profile, budget and graphs that prove something, the newest first.
-
-    ``other`` names what of the stack was not as in ``wanted``; drills prove nothing.
-    """
-    found = []
-    for outcome in reversed(steplog.outcomes(layout)):
-        release = outcome.get("release") or {}
-        if outcome.get("kind") != "deploy" or release.get("drill"):
-            continue
-        was = combination(release, None)
-        if any(was[key] != wanted.get(key) for key in _SETTINGS):
-            continue
-        if verdict := _verdict(outcome):
-            found.append(
-                {
-                    "outcome": verdict,
-                    "release": release.get("release"),
-                    "algorithm": was["algorithm"],
-                    "what": (outcome.get("reason") or {}).get("what", outcome["outcome"]),
-                    "ended": outcome.get("ended"),
-                    "other": [key for key in _STACK if was[key] != wanted.get(key)],
-                }
-            )
-    return found
-
-
-def proven_bad(layout: Layout, wanted: dict[str, Any]) -> dict[str, Any] | None:
-    """Returns the newest proof on this very stack where it is a bad one, None otherwise."""
-    newest = next((entry for entry in of(layout, wanted) if not entry["other"]), None)
-    return newest if newest and newest["outcome"] == "bad" else None
-
-
-def _verdict(outcome: dict[str, Any]) -> str | None:
+def verdict(outcome: dict[str, Any]) -> str | None:
+    """Returns what an operation's outcome says of its combination: good, bad, slower; None: nothing."""
+    if outcome.get("kind") != "deploy" or (outcome.get("release") or {}).get("drill"):
+        return None
     if outcome["outcome"] in ("promoted", "measured"):
         return "good"
+    if outcome["outcome"] == "not-better":
+        return "slower"  # it passed every gate, so it is not bad, and nobody wants it, so it is not good
     failed = [step["step"] for step in outcome.get("steps", []) if not step["ok"]]
     bad = outcome["outcome"] in ("rolled-back", "rollback-failed") and failed and failed[0] in _PROOF_OF_BAD
     return "bad" if bad else None
+
+
+def changed(was: dict[str, Any], now: dict[str, Any]) -> list[dict[str, Any]]:
+    """Returns what of a stack is not as it was: ``name``, ``was``, ``now``; None where it is not known."""
+    return [{"name": key, "was": was.get(key), "now": now.get(key)} for key in STACK if was.get(key) != now.get(key)]
+
+
+def newest(entries: list[dict[str, Any]]) -> list[tuple[dict[str, Any], int]]:
+    """Returns the newest entry of each verdict on one thing on one stack, the newest first, and how many there are."""
+    kept: dict[tuple[Any, ...], tuple[dict[str, Any], int]] = {}
+    for entry in reversed(entries):  # they come with the oldest first
+        if entry["verdict"] is None:
+            continue
+        about = (*(entry[key] for key in (*SETTINGS, *STACK, "algorithm", "verdict", "kind")), subject(entry))
+        first, times = kept.get(about, (entry, 0))
+        kept[about] = (first, times + 1)
+    return list(kept.values())
+
+
+def subject(entry: dict[str, Any]) -> str:
+    """Returns what was tried: ``deploy``, or the suite of an evaluation."""
+    return f"eval {entry['verdicts'][0]['gate']}" if entry["kind"] == "eval" else str(entry["kind"])
+
+
+def of(entries: list[dict[str, Any]], wanted: dict[str, Any]) -> list[dict[str, Any]]:
+    """Returns what the ledger proves of a profile, budget and graphs, the newest first.
+
+    ``other`` names what was not as in ``wanted``, ``changed`` what of the stack has changed since.
+    """
+    same = [entry for entry in entries if all(entry[key] == wanted.get(key) for key in SETTINGS)]
+    found = []
+    for entry, times in newest(same):
+        since = changed(entry, wanted)
+        algorithm = ["algorithm"] if entry["algorithm"] != wanted.get("algorithm") else []
+        found.append(
+            {
+                **{key: entry[key] for key in ("release", "algorithm", "what", "ended")},
+                "outcome": entry["verdict"],
+                "subject": subject(entry),
+                "times": times,
+                "other": algorithm + [each["name"] for each in since],
+                "changed": since,
+            }
+        )
+    return found
+
+
+def proven_bad(entries: list[dict[str, Any]], wanted: dict[str, Any]) -> dict[str, Any] | None:
+    """Returns the newest proof on this very stack where it is a bad one, None otherwise."""
+    proofs = [entry for entry in of(entries, wanted) if not entry["other"] and entry["outcome"] in ("good", "bad")]
+    return proofs[0] if proofs and proofs[0]["outcome"] == "bad" else None

@@ -37,6 +37,15 @@ class Layout:
         return self.root / "operations"
 
     @property
+    def evaluations(self) -> Path:
+        return self.root / "evaluations"
+
+    @property
+    def ledger(self) -> Path:
+        """The database of all verdicts, made of what lies in ``operations`` and ``evaluations``."""
+        return self.root / "ledger.db"
+
+    @property
     def references(self) -> Path:
         return self.root / "references"
 

@@ -9,7 +9,7 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-from . import baseline, evidence, releases, service, stack, steplog, systemd
+from . import baseline, evidence, ledger, releases, service, stack, steplog, systemd
 from .errors import AgentError, Refused
 from .layout import Layout
 
@@ -22,11 +22,8 @@ def facts(of: Layout, about: dict[str, Any]) -> dict[str, Any]:
     ``about`` is the release that is planned: its combination, its interpreter and model, its unit's text.
     """
     live, known_good = releases.pointed_if_whole(of, of.live), releases.pointed_if_whole(of, of.known_good)
-    below: dict[str, Any]
-    try:
-        below = stack.describe(about["python"], about["model"])
-    except (AgentError, OSError) as error:
-        below = {"problem": str(error)}  # preflight refuses; a plan shows it
+    below = _below(about["python"], about["model"])  # preflight refuses a problem; a plan shows it
+    known, problem = ledger.read(of)
     return {
         "hostname": platform.node(),
         "next_release": releases.next_number(of),
@@ -37,9 +34,29 @@ def facts(of: Layout, about: dict[str, Any]) -> dict[str, Any]:
         "measured_steps": measured_steps(of),
         "records": _records(of, known_good, about["gates"]),
         "stack": below,
-        "evidence": evidence.of(of, evidence.combination(about["combination"], below)),
+        "evidence": evidence.of(known, evidence.combination(about["combination"], below)),
+        "ledger_problem": problem,
         "exposure": exposure(about["unit"]),
     }
+
+
+def stack_now(of: Layout, about: dict[str, Any]) -> dict[str, Any]:
+    """Returns what a release would stand on now: what evidence is compared with, and a ``problem`` if there is one.
+
+    ``about`` names the interpreter, the model and the overlay's sha256; where it is empty they are the live release's.
+    """
+    if not about:
+        live = releases.pointed_if_whole(of, of.live)
+        engine, overlay = (live.manifest["engine"], live.manifest.get("overlay")) if live else ({}, None)
+        about = {"python": engine.get("python", ""), "model": engine.get("model", ""), "overlay": overlay}
+    return {**_below(about["python"], about["model"]), "overlay": about["overlay"]}
+
+
+def _below(python: str, model: str) -> dict[str, Any]:
+    try:
+        return stack.describe(python, model)
+    except (AgentError, OSError) as error:
+        return {"problem": str(error), "driver": stack.driver()}
 
 
 def _records(of: Layout, known_good: releases.Release | None, gates: dict[str, Any]) -> bool:

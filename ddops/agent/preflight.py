@@ -6,7 +6,7 @@ import os
 import shutil
 from typing import Any
 
-from . import brakes, durable, evidence, processes, releases, restore, service, stack, systemd
+from . import brakes, durable, entries, evidence, processes, releases, restore, service, stack, systemd
 from .errors import GateFailed, Refused
 from .gates.smoke import ask
 from .layout import LAB_MARK, Layout
@@ -82,7 +82,8 @@ def _drill(trial: Release, anyway: bool) -> None:
 def _not_proven_bad(layout: Layout, trial: Release, stack_now: dict[str, Any]) -> None:
     if trial.manifest.get("drill"):
         return
-    if bad := evidence.proven_bad(layout, evidence.combination(trial.summary(), stack_now)):
+    known = entries.from_files(layout)  # and not the database: the supervisor has no memory to spare for it
+    if bad := evidence.proven_bad(known, evidence.combination(trial.summary(), stack_now)):
         raise Refused(
             f"this combination was rolled back before, as release {bad['release']}",
             f"{bad['what']} ({bad['ended']})",

@@ -22,6 +22,7 @@ from . import (
     brakes,
     doctor,
     evaluate,
+    ledger,
     logs,
     observe,
     overlay_fit,
@@ -61,7 +62,8 @@ def _file(args: dict[str, Any], _: bytes) -> Iterator[dict[str, Any]]:
 
 
 def _follow(args: dict[str, Any], _: bytes) -> Iterator[dict[str, Any]]:
-    yield from requests.follow(_layout(args), args["operation"], args["after"])
+    layout = _layout(args)
+    yield from _with_ledger(layout, args, requests.follow(layout, args["operation"], args["after"]))
 
 
 def _logs(args: dict[str, Any], _: bytes) -> Iterator[dict[str, Any]]:
@@ -74,7 +76,26 @@ def _watch(args: dict[str, Any], _: bytes) -> Iterator[dict[str, Any]]:
 
 
 def _eval(args: dict[str, Any], _: bytes) -> Iterator[dict[str, Any]]:
-    yield from evaluate.evaluate(_layout(args), args["suite"], args["settings"])
+    layout = _layout(args)
+    yield from _with_ledger(layout, args, evaluate.evaluate(layout, args["suite"], args["settings"], args["by"]))
+
+
+def _with_ledger(layout: Layout, args: dict[str, Any], events: Iterator[dict[str, Any]]) -> Iterator[dict[str, Any]]:
+    """Puts what a client's copy of the ledger lacks before the result: it costs no round trip of its own."""
+    for event in events:
+        if event["event"] == "result":
+            try:
+                behind = ledger.answer(layout, args["copy"])
+            except Exception as error:  # noqa: BLE001 - whatever it is, the result has to arrive
+                behind = {"id": None, "entries": [], "problem": repr(error)}
+            yield {"event": "ledger", **behind}
+        yield event
+
+
+def _ledger(args: dict[str, Any], _: bytes) -> Iterator[dict[str, Any]]:
+    layout = _layout(args)
+    stack = {} if args["about"] is None else {"stack": plan.stack_now(layout, args["about"])}
+    yield _result({**ledger.answer(layout, args["copy"]), **stack})
 
 
 def _simple(function: Callable[..., Any], *names: str) -> Callable[[dict[str, Any], bytes], Iterator[dict[str, Any]]]:
@@ -120,7 +141,7 @@ CALLS = {
     "rollback": _simple(requests.rollback, "to", "by"),
     "confirm": _simple(requests.confirm, "by"),
     "status": _simple(status.status),
-    "history": _simple(status.history, "last"),
+    "ledger": _ledger,
     "logs": _logs,
     "watch": _watch,
     "eval": _eval,

@@ -1,10 +1,12 @@
-"""What a release stands on and does not carry: SGLang and its environment, and the model's files."""
+"""What a release stands on and does not carry: SGLang and its environment, the model's files, the GPUs' driver."""
 
 from __future__ import annotations
 
 import base64
+import contextlib
 import csv
 import hashlib
+import re
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +14,8 @@ from . import durable
 from .errors import Refused
 from .layout import Layout
 
+_DRIVER = Path("/sys/module/nvidia/version")
+_DRIVER_IN_A_CONTAINER = Path("/proc/driver/nvidia/version")  # where /sys has no modules
 _WHOLE = 16 << 20  # files of a model up to this size are hashed, larger ones told by size and mtime
 
 
@@ -37,7 +41,7 @@ def version(python: str) -> str:
 
 
 def describe(python: str, model: str) -> dict[str, Any]:
-    """Returns SGLang's version and the digests that tell whether anything below a release has changed.
+    """Returns the versions and digests that tell whether anything below a release has changed.
 
     Raises Refused where the environment, SGLang in it, or the model is not there.
     """
@@ -46,7 +50,17 @@ def describe(python: str, model: str) -> dict[str, Any]:
     digest = hashlib.sha256()
     for record in sorted(packages.glob("*.dist-info/RECORD")):
         digest.update(record.parent.name.encode() + record.read_bytes())
-    return {"sglang": here, "environment": digest.hexdigest(), "model": _model(Path(model))}
+    return {"sglang": here, "environment": digest.hexdigest(), "model": _model(Path(model)), "driver": driver()}
+
+
+def driver() -> str | None:
+    """Returns the version of NVIDIA's driver that the kernel has loaded, None where there is none; it cannot hang."""
+    with contextlib.suppress(OSError):
+        return _DRIVER.read_text().strip() or None
+    with contextlib.suppress(OSError):
+        found = re.search(r"\s(\d+\.\d+(?:\.\d+)?)\s", _DRIVER_IN_A_CONTAINER.read_text())
+        return found[1] if found else None
+    return None
 
 
 def _model(folder: Path) -> str:

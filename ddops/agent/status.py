@@ -7,7 +7,7 @@ import platform
 from itertools import islice
 from typing import Any
 
-from . import brakes, front, incidents, processes, releases, steplog, systemd
+from . import brakes, entries, front, incidents, processes, releases, steplog, systemd
 from .engine import Engine
 from .errors import AgentError
 from .gates.smoke import ask
@@ -27,7 +27,7 @@ def status(of: Layout, timeout: float = 30.0) -> dict[str, Any]:
         "under_way": _under_way(of),
         "paused": brakes.paused(of),
         "incident": next(iter(incidents.of(of)[-1:]), None),
-        "last": [_brief(o) for o in steplog.outcomes(of, 1)],
+        "last": [entries.brief(o) for o in steplog.outcomes(of, 1)],
     }
     for name in ("live", "known_good"):
         try:
@@ -97,24 +97,3 @@ def _under_way(of: Layout) -> dict[str, Any] | None:
         "step": steps[-1]["step"] if steps else None,
         "since": steps[-1]["time"] if steps else None,
     }
-
-
-def _brief(outcome: dict[str, Any]) -> dict[str, Any]:
-    keys = (
-        "operation",
-        "kind",
-        "by",
-        "began",
-        "ended",
-        "seconds",
-        "outcome",
-        "reason",
-        "release",
-        "previous",
-    )
-    return {k: outcome.get(k) for k in keys}
-
-
-def history(of: Layout, last: int | None) -> list[dict[str, Any]]:
-    """Returns the past operations in brief, the oldest first."""
-    return [_brief(o) for o in steplog.outcomes(of, last)]

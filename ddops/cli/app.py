@@ -20,6 +20,7 @@ from . import (
     diff,
     doctor,
     evaluate,
+    evidence,
     faults,
     help,
     history,
@@ -50,7 +51,7 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 for verb in (
-    *(deploy, diff, render, rollback, status, doctor, watch, history, logs),
+    *(deploy, diff, render, rollback, status, doctor, watch, history, evidence, logs),
     *(bench, evaluate, sweep, study, adopt, confirm, pause, resume, version, help),
 ):
     app.command(verb.NAME)(verb.command)

@@ -34,6 +34,8 @@ def command(
     settings = operation.settings_of(suite, target.profile(host, site, profile), problems)
     agent, _ = target.existing(host, site, service)
     found = operation.run(agent, suite, settings, _told)
+    if found["not_kept"]:
+        output.say(f"{output.paint('warning:', 'yellow')} the ledger does not hold this: {found['not_kept']}")
     code = ExitCode.OK if found["passed"] else ExitCode.NOT_PASSED
     if as_json:
         output.document({**found, "exit_code": int(code)})

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import shutil
-import sys
 from typing import Annotated, Any
 
 import typer
 
-from .options import HostOption, JsonOption, ServiceOption, SiteOption
+from .options import HostOption, JsonOption, OfflineOption, ServiceOption, SiteOption
 
 NAME = "history"
 
@@ -16,28 +14,23 @@ NAME = "history"
 def command(
     host: HostOption = None,
     last: Annotated[int, typer.Option("--last", "-n", metavar="N", min=1, help="So many operations.")] = 20,
+    offline: OfflineOption = False,
     service: ServiceOption = None,
     site: SiteOption = None,
     as_json: JsonOption = False,
 ) -> int:
     """Show what was done to a service, and how it ended."""
-    from . import output, target
+    from . import booked, output
 
-    agent, _ = target.existing(host, site, service)
-    operations = agent.ask("history", last=last)
+    book = booked.read(host, site, service, None, offline_only=offline)
+    operations = book.operations()[-last:]
     if as_json:
-        output.document({"service": agent.service, "operations": operations})
-        return 0
+        output.document({**book.as_json(), "operations": operations})
+        return booked.end(book)
     output.data(f"{'op':>3} {'ended (UTC)':16} {'what':9} {'release':8} {'budget':>6} {'outcome':15} reason")
     for operation in operations:
-        output.data(_fit(_line(operation)))
-    return 0
-
-
-def _fit(line: str) -> str:
-    """Cuts a line to the terminal; what is piped stays whole."""
-    columns = shutil.get_terminal_size().columns
-    return line if len(line) <= columns or not sys.stdout.isatty() else line[: columns - 1] + "…"
+        output.row(_line(operation))
+    return booked.end(book)
 
 
 def _line(operation: dict[str, Any]) -> str:

@@ -28,6 +28,10 @@ PatienceOption = Annotated[
 JsonOption = Annotated[bool, typer.Option("--json", help="Print one JSON document on stdout.")]
 JsonLinesOption = Annotated[bool, typer.Option("--json", help="Print JSON on stdout: a line a cell, then the result.")]
 
+OfflineOption = Annotated[
+    bool, typer.Option("--offline", help="Ask no host: read the copy that is kept here of its ledger.")
+]
+
 BudgetOption = Annotated[
     int | None, typer.Option("--budget", metavar="N", help="Draft-tree nodes; the verify width is N + 1.")
 ]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import sys
 from typing import Any
 
@@ -37,6 +38,12 @@ def asking(host: str) -> None:
 def data(text: str) -> None:
     """Writes one line of what was asked for."""
     sys.stdout.write(text + "\n")
+
+
+def row(text: str) -> None:
+    """Writes one line of a table, cut to the terminal; what is piped stays whole."""
+    columns = shutil.get_terminal_size().columns
+    data(text if len(text) <= columns or not sys.stdout.isatty() else text[: columns - 1] + "…")
 
 
 def document(value: Any) -> None:

@@ -36,9 +36,14 @@ def show(made: Plan, say: Callable[[str], None]) -> None:
         row("" if at else "limits", line)
     for entry in made.known or []:
         where = "this stack" if entry.same_stack else f"another {', '.join(entry.other)}"
-        row("evidence", f"{entry.outcome} on {where}: {entry.text}", "" if entry.outcome == "good" else "yellow")
+        doubtful = entry.stale or entry.outcome not in ("good", "passed")
+        row("evidence", f"{entry.outcome} on {where}: {entry.text}", "yellow" if doubtful else "")
+        if entry.stale:
+            row("", f"stale: {', '.join(entry.stale)}")
     if not made.known:
         row("evidence", "none for this budget and graphs")
+    if problem := plan["ledger_problem"]:
+        row("warning", f"the ledger is of no use, the operations' files were read: {problem}", "yellow")
     if problem := plan["stack"].get("problem"):
         row("stack", f"not as it must be: {problem}", "yellow")
     elif plan["stack"].get("sglang") != made.profile.sglang:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from .. import hosts, site
 from ..errors import Refused, UsageError, did_you_mean
@@ -52,6 +52,22 @@ def existing(host: str | None, site_file: Path | None, service: str | None) -> t
             raise UsageError("which service?", f"{name} has {', '.join(known)}", "--service NAME")
         agent.service = known[0]
     return agent, connector(name, found, agent.service)
+
+
+def known(host: str | None, site_file: Path | None, named: str | None) -> tuple[Profile | None, dict[str, Any]]:
+    """Returns the named profile or the host's, None where neither is, and what a deploy would stand on there.
+
+    The latter is empty where no site file tells it.
+    """
+    from .. import deploy, settings
+
+    _, found = entry(host, site_file)
+    at_home = None if host and (host == "local" or "@" in host) else site.load(site_file).at(found)
+    about = deploy.stands_on(at_home) if at_home else {}
+    if (named := named or found.profile) is None:
+        return None, about
+    of_site = host if at_home else None
+    return settings.resolve(named, site_file, of_site, settings.Asked(), need_site=False).profile, about
 
 
 def url(given: str | None, host: str | None, site_file: Path | None, service: str | None) -> str:

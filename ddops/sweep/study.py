@@ -23,6 +23,7 @@ from io import FileIO
 from pathlib import Path
 from typing import Any
 
+from ..copies import data_home
 from ..errors import DdopsError, Locked, Refused, UsageError
 from .cells import Cell
 from .result import Result, of_record
@@ -88,8 +89,7 @@ class Study:
 
 def folder() -> Path:
     """Returns where studies are kept that nobody named a file for."""
-    base = os.environ.get("XDG_DATA_HOME") or ""
-    return (Path(base) if base.startswith("/") else Path.home() / ".local/share") / "ddops/studies"
+    return data_home() / "ddops/studies"
 
 
 def read(path: Path) -> Study:

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
-from .. import deploy, evidence, following
+from .. import deploy, evidence, following, ledger
 from ..deploy import Plan, Request
 from ..errors import DdopsError, Interrupted, Unreachable
 from ..exit_codes import ExitCode
@@ -191,7 +191,7 @@ def settle(setup: Setup, study: Study, report: Callable[[dict[str, Any]], None])
 
 def _operation_of(agent: Agent, left: dict[str, Any]) -> int | None:
     """Returns the operation that deploys the release which was about to be sent, None where there is none."""
-    for past in reversed(agent.ask("history", last=20)):
+    for past in reversed(ledger.ask(agent, None).operations()):
         release = past.get("release") or {}
         if (release.get("release"), release.get("fingerprint")) == (left["release"], left["fingerprint"]):
             return int(past["operation"])

@@ -259,4 +259,5 @@ def wait_for(condition: Any, seconds: float, what: str) -> Any:
 def environment(lab: Lab, site: Path) -> dict[str, str]:
     """Returns the environment in which ddops finds the lab's site and nothing of the user's."""
     kept = {k: v for k, v in os.environ.items() if not k.startswith(("DDOPS_", "XDG_"))}
-    return {**kept, "DDOPS_SITE": str(site), "DDOPS_LAB_DIR": str(lab.config.state), "NO_COLOR": "1"}
+    own = {"DDOPS_SITE": site, "DDOPS_LAB_DIR": lab.config.state, "XDG_DATA_HOME": site.parent / "data"}
+    return {**kept, **{name: str(path) for name, path in own.items()}, "NO_COLOR": "1"}

@@ -74,6 +74,8 @@ class Scripted:
     class host:
         name = "gpu-1"
 
+    service = "lab"
+
     def __init__(self, *events: dict[str, Any] | Exception) -> None:
         self._events = events
 

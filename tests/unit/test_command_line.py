@@ -72,6 +72,7 @@ def test_output_that_cannot_be_written_is_an_error_and_one_that_nobody_reads_is_
         "doctor",
         "overlay",
         "history",
+        "evidence",
         "logs",
         "adopt",
         "confirm",

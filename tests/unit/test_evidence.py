@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from ddops import deploy, downtime, evidence, overlay, profile
+from ddops.agent import entries
 from ddops.agent import evidence as on_host
 from ddops.agent.layout import Layout, layout_of
 from ddops.errors import Refused
@@ -82,7 +83,7 @@ def wanted(**changes: Any) -> dict[str, Any]:
 
 def test_a_combination_that_failed_by_itself_is_proven_bad_on_the_host(tmp_path: Path) -> None:
     layout = told(tmp_path, 1, "rolled-back", "soak")
-    assert on_host.proven_bad(layout, wanted()) is not None
+    assert on_host.proven_bad(entries.from_files(layout), wanted()) is not None
     for other in (
         {"overlay": "p"},
         {"sglang": "0.5.17"},
@@ -90,19 +91,21 @@ def test_a_combination_that_failed_by_itself_is_proven_bad_on_the_host(tmp_path:
         {"model": "n"},
         {"algorithm": "DDTREE"},
     ):
-        assert on_host.proven_bad(layout, wanted(**other)) is None, other
-        assert [e["other"] for e in on_host.of(layout, wanted(**other))] == [list(other)], "it is a warning still"
+        assert on_host.proven_bad(entries.from_files(layout), wanted(**other)) is None, other
+        assert [e["other"] for e in on_host.of(entries.from_files(layout), wanted(**other))] == [list(other)], (
+            "it is a warning still"
+        )
     elsewhere: list[dict[str, Any]] = [{"budget": 13}, {"graphs": True}, {"profile": "b300"}]
     for setting in elsewhere:
-        assert on_host.of(layout, wanted(**setting)) == [], setting
+        assert on_host.of(entries.from_files(layout), wanted(**setting)) == [], setting
 
 
 def test_the_newest_proof_counts(tmp_path: Path) -> None:
     layout = told(tmp_path, 1, "rolled-back", "soak")
     told(tmp_path, 2, "promoted")
-    assert on_host.proven_bad(layout, wanted()) is None
+    assert on_host.proven_bad(entries.from_files(layout), wanted()) is None
     told(tmp_path, 3, "rolled-back", "load")
-    assert on_host.proven_bad(layout, wanted()) is not None
+    assert on_host.proven_bad(entries.from_files(layout), wanted()) is not None
 
 
 @pytest.mark.parametrize(
@@ -117,7 +120,7 @@ def test_the_newest_proof_counts(tmp_path: Path) -> None:
 def test_what_was_no_fault_of_its_own_proves_nothing(
     tmp_path: Path, outcome: str, failed: str, release: dict[str, Any]
 ) -> None:
-    assert on_host.of(told(tmp_path, 1, outcome, failed, **release), wanted()) == []
+    assert on_host.of(entries.from_files(told(tmp_path, 1, outcome, failed, **release)), wanted()) == []
 
 
 def test_the_time_without_service_is_the_sum_of_the_last_measured_steps() -> None:

@@ -54,6 +54,7 @@ class StandIn:
             "records": False,
             "stack": {"sglang": self.sglang, "environment": "e", "model": "m"},
             "evidence": self.evidence,
+            "ledger_problem": "",
             "exposure": "8.4 EXPOSED",
         }
 
@@ -104,10 +105,16 @@ def test_a_lowered_max_running_is_said() -> None:
 
 
 def test_what_the_host_has_seen_is_evidence_too() -> None:
-    seen = {"outcome": "bad", "release": 5, "algorithm": "DDTREE", "what": "it broke", "ended": "then", "other": []}
-    agent = StandIn(evidence=[seen])
+    seen = {"outcome": "bad", "release": 5, "algorithm": "DDTREE", "what": "it broke", "ended": "then", "times": 1}
+    seen |= {"subject": "deploy", "other": [], "changed": []}
+    driver = {"name": "driver", "was": "580.1", "now": "590.2"}
+    stale = {**seen, "outcome": "good", "release": 4, "times": 3, "other": ["driver"], "changed": [driver]}
+    agent = StandIn(evidence=[seen, stale])
     made = planned_for(agent, asked=Asked(budget=20))
-    assert "  evidence  bad on this stack: DDTREE as release 5: it broke (then)" in text(made).splitlines()
+    said = text(made).splitlines()
+    assert "  evidence  bad on this stack: DDTREE as release 5: it broke (then)" in said
+    at = said.index("  evidence  good on another driver: DDTREE as release 4: it broke (then; 3 times, the newest)")
+    assert said[at + 1] == "            stale: driver 580.1 is now 590.2"
     sent = {key: agent.about["combination"][key] for key in ("profile", "budget", "graphs", "algorithm", "overlay")}
     assert sent == {
         "profile": "b300", "budget": 20, "graphs": True, "algorithm": "DDTREE", "overlay": overlay.sha256()

@@ -34,6 +34,11 @@ def ngram(budget: int, *, graphs: bool = True) -> Cell:
     return Cell(budget, graphs, "NGRAM", 64)
 
 
+@pytest.fixture(autouse=True)
+def _data_of_ones_own(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path_factory.mktemp("data")))
+
+
 @dataclass
 class Host:
     """Answers as the agent of a host whose known-good has budget 8; carries out what is filed by its script."""
@@ -67,7 +72,7 @@ class Host:
             bad = {"outcome": "bad", "release": 5, "algorithm": "NGRAM", "what": "it broke", "ended": "then"}
             return {
                 "hostname": "gpu-1", "next_release": self.staged + 1, "live": self.known_good,
-                "known_good": self.known_good, "live_runs": True, "measured_load": 600.0, "measured_steps": self.steps,
+                "known_good": self.known_good, "live_runs": True, "measured_load": 600.0, "measured_steps": self.steps, "ledger_problem": "",
                 "records": False, "stack": {"sglang": "0.5.16", "environment": "e", "model": "m"}, "exposure": None,
                 "evidence": [bad | {"other": []}] if budget in self.bad_budgets else [],
             }  # fmt: skip
@@ -77,8 +82,11 @@ class Host:
         if call == "file":
             self.filed.append(args["request"])
             return {"operation": 10 + len(self.filed)}
-        if call == "history":
-            return self.past
+        if call == "ledger":
+            entries = [
+                {"id": str(n), "ended": str(n), "kind": "deploy", "brief": brief} for n, brief in enumerate(self.past)
+            ]
+            return {"id": None, "entries": entries, "problem": ""}
         return {"under_way": None} if call == "status" else {}
 
     def events(self, call: str, **args: Any) -> Iterator[dict[str, Any]]:

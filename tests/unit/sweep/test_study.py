@@ -130,6 +130,6 @@ def test_the_same_command_finds_its_unfinished_study_and_no_finished_one(tmp_pat
 def test_studies_are_kept_where_data_of_users_is(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path))
     assert study.folder() == tmp_path / "ddops/studies"
-    monkeypatch.setenv("XDG_DATA_HOME", "not/absolute")
+    monkeypatch.delenv("XDG_DATA_HOME")
     monkeypatch.setenv("HOME", "/home/a")
     assert study.folder() == Path("/home/a/.local/share/ddops/studies")

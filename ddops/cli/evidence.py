@@ -1,0 +1,92 @@
+"""``ddops evidence``."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from .options import BudgetOption, GraphsOption, HostOption, JsonOption, OfflineOption, ServiceOption, SiteOption
+
+if TYPE_CHECKING:
+    from ..ledger import Book
+
+NAME = "evidence"
+
+
+def command(
+    profile: Annotated[
+        str | None, typer.Argument(metavar="[PROFILE]", help="Only this profile: a name, or a .yaml file of your own.")
+    ] = None,
+    host: HostOption = None,
+    budget: BudgetOption = None,
+    graphs: GraphsOption = None,
+    every: Annotated[
+        bool, typer.Option("--all", help="Each verdict, not the newest of its kind; drills and refusals, too.")
+    ] = False,
+    offline: OfflineOption = False,
+    service: ServiceOption = None,
+    site: SiteOption = None,
+    as_json: JsonOption = False,
+) -> int:
+    """Show what was tried on a host, how it ended, and whether that still holds for the stack of today."""
+    from .. import tried
+    from . import booked, output, target
+
+    own, about = target.known(host, site, profile)
+    wanted = tried.Filter(own.name if own and profile else None, budget, graphs)
+    book = booked.read(host, site, service, about, offline_only=offline)
+    rows = tried.rows(book, own, wanted, every=every)
+    if as_json:
+        output.document({**book.as_json(), "stack": book.stack, "evidence": rows})
+    else:
+        _show(book, rows)
+    return booked.end(book)
+
+
+def _show(book: Book, rows: list[dict[str, Any]]) -> None:
+    from .output import data, row, say
+
+    data(f"{book.service} on {book.host}, {'then' if book.from_copy else 'now'}: {_stack(book.stack)}")
+    if not rows:
+        say("nothing was tried of that")
+        return
+    head = f"{'budget':>6} {'graphs':6} {'algorithm':9} {'verdict':20} {'accept':>6} {'tok/s':>6} {'rel':>3} when (UTC)"
+    profile = None
+    for each in rows:
+        if each["profile"] != profile:
+            profile = each["profile"]
+            data(f"\nprofile {profile or 'not known'}")
+            row(head)
+        _row(each)
+
+
+def _row(each: dict[str, Any]) -> None:
+    from .output import paint, row
+
+    budget, algorithm = each["budget"] or "-", each["algorithm"] or "-"
+    graphs = {True: "on", False: "off", None: "?"}[each["graphs"]]
+    verdict = each["outcome"] if each["subject"] == "deploy" else f"{each['subject']}: {each['outcome']}"
+    more = f" (drill {each['drill']})" if each["drill"] else f" x {each['times']}" if each["times"] > 1 else ""
+    accept = "-" if each["accept_length"] is None else f"{each['accept_length']:.2f}"
+    tok_s = "-" if each["tok_s"] is None else f"{each['tok_s']:.0f}"
+    when = str(each["ended"] or each["source"])[:16].replace("T", " ")
+    row(
+        f"{budget:>6} {graphs:6} {algorithm:9} {verdict + more:20} {accept:>6} {tok_s:>6} "
+        f"{'-' if each['release'] is None else each['release']:>3} {when}"
+    )
+    if each["what"] not in (each["outcome"], "promoted"):
+        row(f"{'':14}{each['what']}")
+    if each["stale"]:
+        row(f"{'':14}{paint('stale:', 'yellow', sys.stdout)} {', '.join(each['stale'])}")
+
+
+def _stack(stack: dict[str, Any]) -> str:
+    if not stack:
+        return "what it stands on was never asked, so nothing is told as stale"
+    if problem := stack.get("problem"):
+        return f"not as it must be: {problem}"
+    parts = [f"SGLang {stack['sglang']}", f"driver {stack['driver'] or 'none'}"]
+    parts += [f"{key} {str(stack[key])[:12]}" for key in ("overlay", "environment", "model") if stack.get(key)]
+    return ", ".join(parts)
