@@ -70,10 +70,12 @@ class Host:
         if call == "facts":
             budget = args["about"]["combination"]["budget"]
             bad = {"outcome": "bad", "release": 5, "algorithm": "NGRAM", "what": "it broke", "ended": "then"}
+            bad |= {"subject": "deploy", "times": 1, "changed": []}
             return {
                 "hostname": "gpu-1", "next_release": self.staged + 1, "live": self.known_good,
-                "known_good": self.known_good, "live_runs": True, "measured_load": 600.0, "measured_steps": self.steps, "ledger_problem": "",
-                "records": False, "stack": {"sglang": "0.5.16", "environment": "e", "model": "m"}, "exposure": None,
+                "known_good": self.known_good, "live_runs": True, "measured_load": 600.0, "measured_steps": self.steps,
+                "ledger_problem": "", "records": False,
+                "stack": {"sglang": "0.5.16", "environment": "e", "model": "m"}, "exposure": None,
                 "evidence": [bad | {"other": []}] if budget in self.bad_budgets else [],
             }  # fmt: skip
         if call == "stage":
@@ -83,9 +85,8 @@ class Host:
             self.filed.append(args["request"])
             return {"operation": 10 + len(self.filed)}
         if call == "ledger":
-            entries = [
-                {"id": str(n), "ended": str(n), "kind": "deploy", "brief": brief} for n, brief in enumerate(self.past)
-            ]
+            whole = {"ended": "", "kind": "deploy"}
+            entries = [{**whole, "id": str(n), "brief": brief} for n, brief in enumerate(self.past)]
             return {"id": None, "entries": entries, "problem": ""}
         return {"under_way": None} if call == "status" else {}
 
@@ -237,6 +238,8 @@ def test_the_newest_proof_on_the_same_stack_counts() -> None:
     assert evidence.proven_bad([bad, good]) == bad
     assert evidence.proven_bad([good, bad]) is None, "the newest of the host is the first"
     assert evidence.proven_bad([evidence.Known("bad", "what", ("overlay",), "host")]) is None
+    suite = evidence.Known("passed", "eval", (), "host")
+    assert evidence.proven_bad([suite, bad, good]) == bad, "a suite that was passed proves nothing of a deploy"
 
 
 def test_a_client_that_was_lost_takes_the_operation_up_and_files_it_not_again(tmp_path: Path) -> None:
