@@ -4,7 +4,7 @@
 
 A synthetic corpus of what a healthy engine writes, as journalctl prints it. The classifier reads the JSON
 and judges every entry, on one core. With a folder of journal files of as many entries, journalctl itself
-is timed too; times are CPU seconds. Such a folder is made by
+is timed too, in turn with it; times are CPU seconds. Such a folder is made by
 
     python benchmarks/classify.py --export | /lib/systemd/systemd-journal-remote -o FOLDER/x.journal -
 """
@@ -82,18 +82,20 @@ def as_export(count: int) -> Iterator[bytes]:
         yield f"{times}{plain}_PID=4121\nMESSAGE={line}\n\n".encode()
 
 
-def seconds(runs: int, work: Callable[[], object]) -> float:
-    """Returns the median of the CPU seconds of several runs, those of children included."""
-    taken = []
+def seconds(runs: int, *works: Callable[[], object]) -> list[list[float]]:
+    """Returns the CPU seconds of each work's runs, those of children included; they take turns."""
+    taken: list[list[float]] = [[] for _ in works]
     for _ in range(runs):
-        began = sum(os.times()[:4])
-        work()
-        taken.append(sum(os.times()[:4]) - began)
-    return statistics.median(taken)
+        for work, of in zip(works, taken, strict=True):
+            began = sum(os.times()[:4])
+            work()
+            of.append(sum(os.times()[:4]) - began)
+    return taken
 
 
-def told(name: str, count: int, taken: float) -> None:
-    sys.stdout.write(f"{name:44} {taken:8.2f} s   {count / taken:10.0f} entries/s\n")
+def told(name: str, count: int, taken: list[float]) -> None:
+    middle, least, worst = statistics.median(taken), min(taken), max(taken)
+    sys.stdout.write(f"{name:30} {middle:7.2f} s ({least:.2f} to {worst:.2f})   {count / middle:8.0f} entries/s\n")
     sys.stdout.flush()
 
 
@@ -117,16 +119,24 @@ def main() -> None:
         if found:
             sys.exit(f"a healthy journal gave {found[0].record()}")
 
-    told("classify, from JSON", blocks * len(block), seconds(chosen.runs, judge))
     read = list(entries(block))
-    told(
-        "classify, entries in memory", len(read), seconds(chosen.runs, lambda: classify(read, Detector("trial", scope)))
-    )
-    if chosen.journal:
-        command = ["journalctl", "--directory", str(chosen.journal), "-o", "json", "--all", "--no-pager"]
-        with open(os.devnull, "wb") as nowhere:
-            taken = seconds(chosen.runs, lambda: subprocess.run(command, stdout=nowhere, check=True))
-        told("journalctl -o json --all", chosen.entries, taken)
+
+    def judge_in_memory() -> None:
+        classify(read, Detector("trial", scope))
+
+    names = ["classify, from JSON", "classify, entries in memory"]
+    counts = [blocks * len(block), len(read)]
+    works: list[Callable[[], object]] = [judge, judge_in_memory]
+    with open(os.devnull, "wb") as nowhere:
+        if chosen.journal:
+            command = ["journalctl", "--directory", str(chosen.journal), "-o", "json", "--all", "--no-pager"]
+            names.append("journalctl -o json --all")
+            counts.append(chosen.entries)
+            works.append(lambda: subprocess.run(command, stdout=nowhere, check=True))
+        taken = seconds(chosen.runs, *works)
+    sys.stdout.write(f"load average {os.getloadavg()[0]:.1f}, {chosen.runs} runs\n")
+    for name, count, of in zip(names, counts, taken, strict=True):
+        told(name, count, of)
 
 
 if __name__ == "__main__":

@@ -14,7 +14,7 @@ from tests.lab.service_host import Ran, ServiceHost
 from .command import main
 from .figures import Figure
 
-ENGINE = ("record", "stop", "load", "ready", "smoke", "lossless", "acceptance", "soak")
+ENGINE = ("record", "stop", "load", "ready", "smoke", "lossless", "acceptance", "throughput", "soak")
 _BUDGETS = (9, 10)
 TITLE = "own overhead of a deploy"
 

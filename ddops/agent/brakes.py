@@ -70,13 +70,15 @@ def decide(layout: Layout, release: Release, wanted: str) -> Decision:
 
 
 def _further_back(layout: Layout, release: Release) -> int | None:
-    """Returns the newest promoted release that is whole and that no automatic rollback has left before."""
+    """Returns the newest promoted release that is whole, has no drill and was left by no automatic rollback before."""
     left = {(o.get("previous") or {}).get("release") for o in steplog.outcomes(layout) if _is_automatic(o, "rollback")}
     for number in reversed(releases.numbers(layout)):
         if number == release.number or number in left:
             continue
         try:
             candidate = releases.load(layout, number)
+            if candidate.manifest.get("drill"):
+                continue
             if candidate.adopted or (candidate.directory / "promoted.json").exists():
                 restore.prove(candidate)
                 return number

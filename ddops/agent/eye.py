@@ -33,7 +33,8 @@ class Eye:
     def __init__(self, layout: Layout, release: Release, unit: Unit, ask_every: float) -> None:
         self.unit = unit
         self._layout = layout
-        self._detector = Detector(PROMOTED, Scope(frozenset({unit.name}), unit.invocation))
+        drafter = str(release.manifest.get("algorithm") or "")
+        self._detector = Detector(PROMOTED, Scope(frozenset({unit.name}), unit.invocation), drafter)
         seen = durable.read_json(layout.read_up_to) or {}
         after = str(seen["cursor"]) if seen.get("invocation") == unit.invocation else ""
         self._journal = Journal(_matches(unit), after=after)
@@ -89,7 +90,10 @@ class Eye:
             # the kernel's lines of the time before this invocation are another's
             self._ours = self._ours or self.unit.name in (entry.unit, entry.about)
             if self._ours:
-                found += [c.incident for c in self._detector.feed(entry) if c.kind in _NEWS]
+                changes = self._detector.feed(entry)
+                found += [c.incident for c in changes if c.kind in _NEWS]
+                if any(c.incident.rule.name == "accept-collapse" for c in changes):
+                    self._questions.ask_now()  # slow or garbage: the answers tell
                 if is_decode(entry.message):
                     self._decoded_at = time.monotonic()
         return found
@@ -137,7 +141,9 @@ class _Questions:
     def __init__(self, release: Release, every: float) -> None:
         self._release, self._every = release, every
         self._loads_until = time.monotonic() + release.deadlines["load_cap"]
-        self._end = threading.Event()
+        self._ended = False
+        self._at_once = 0  # questions that do not wait for their time
+        self._woken = threading.Event()
         self._news = ("", "", 0.0)
         threading.Thread(target=self._run, name="questions", daemon=True).start()
 
@@ -146,13 +152,27 @@ class _Questions:
         news, self._news = self._news, ("", "", 0.0)
         return news
 
+    def ask_now(self) -> None:
+        """Asks as many questions as prove wrong answers without waiting for their time."""
+        self._at_once = _WRONG_IN_A_ROW
+        self._woken.set()
+
     def end(self) -> None:
-        self._end.set()
+        self._ended = True
+        self._woken.set()
+
+    def _is_time(self) -> bool:
+        """Waits for the next question's time; False at the end of the watch."""
+        if not self._at_once:
+            self._woken.wait(self._every)
+        self._woken.clear()
+        self._at_once = max(0, self._at_once - 1)
+        return not self._ended
 
     def _run(self) -> None:
         engine, smoke = service.engine_of(self._release), self._release.gates["smoke"]
         number, wrong, since = 0, 0, 0.0
-        while not self._end.wait(self._every):
+        while self._is_time():
             question = smoke["questions"][number % len(smoke["questions"])]
             number += 1
             since = since if wrong else time.monotonic()

@@ -22,6 +22,7 @@ from . import (
     brakes,
     doctor,
     evaluate,
+    gpu_use,
     ledger,
     logs,
     observe,
@@ -125,6 +126,10 @@ def _pins(args: dict[str, Any], _: bytes) -> Iterator[dict[str, Any]]:
     yield _result(overlay_fit.pins(args["python"], args["diffs"]))
 
 
+def _gpu_use(_: dict[str, Any], __: bytes) -> Iterator[dict[str, Any]]:
+    yield _result(gpu_use.sample())
+
+
 CALLS = {
     "services": _services,
     "site": _site,
@@ -145,6 +150,7 @@ CALLS = {
     "logs": _logs,
     "watch": _watch,
     "eval": _eval,
+    "gpu_use": _gpu_use,
     "pause": _simple(brakes.pause, "by", "reason", "seconds"),
     "resume": _simple(brakes.resume),
 }

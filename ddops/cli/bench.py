@@ -41,11 +41,12 @@ def command(
     import random
 
     from ..bench import slo as limits
+    from ..bench.gpus import Watcher
     from ..bench.load import Load
     from ..bench.measure import measure
     from ..exit_codes import ExitCode
     from . import output, reading, target
-    from .benched import Bar, show
+    from .benched import Bar, show, show_gpus
 
     if concurrency is None and rate is None:
         concurrency = 1
@@ -64,10 +65,13 @@ def command(
     )
     wanted = limits.parse(slo)
     server = target.url(url, host, site, service)
-    found = measure(server, load, wanted, repeats, Bar(load.requests, repeats))
+    connect = None if url else target.existing(host, site, service)[1]
+    with Watcher(connect) as gpus:
+        found = measure(server, load, wanted, repeats, Bar(load.requests, repeats))
     code = ExitCode.NOT_PASSED if found.failed else ExitCode.OK
     if as_json:
-        output.document(found.as_json(server, load, wanted) | {"exit_code": int(code)})
+        output.document(found.as_json(server, load, wanted) | {"gpus": gpus.found(), "exit_code": int(code)})
     else:
         show(found, load, server)
+        show_gpus(gpus.found())
     return int(code)

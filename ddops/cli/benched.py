@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from . import output
 from .output import data, paint, say
@@ -65,3 +65,20 @@ def show(found: Measured, load: Load, url: str) -> None:
         data(f"  {paint('failed', 'red', sys.stdout)} {found.failed} of {len(found.runs) * load.requests}")
         for error, count in sorted(found.errors.items(), key=lambda pair: -pair[1])[:3]:
             output.say(f"    {count} x {error}")
+
+
+def show_gpus(found: dict[str, Any] | None) -> None:
+    """Prints what the GPUs did meanwhile; nothing where nobody was asked."""
+    if found is None:
+        return
+    if not found["samples"]:
+        say(paint(f"  GPUs: {found['problem'] or 'not asked in time'}", "dim"))
+        return
+    if found["power_w"] is not None:
+        limit = f"of {found['power_limit_w']:.0f}" if found["power_limit_w"] is not None else ""
+        what = f"all GPUs, median of {found['samples']} samples"
+        data(f"  {'GPU power, W':20}{found['power_w']:>10.4g}  {limit:22}  {what}")
+    for key, name in (("busy_percent", "GPU busy, %"), ("memory_percent", "memory busy, %")):
+        if found[key] is not None:
+            data(f"  {name:20}{found[key]:>10.4g}")
+    data(f"  {found['verdict']}")

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-import shutil
+import os
 import sys
+import unicodedata
 from typing import Any
 
 from .output import data, paint
@@ -17,6 +18,7 @@ class Live:
     def __init__(self, *, alive: bool) -> None:
         self._alive = alive
         self._last: tuple[str, str] = ("", "")
+        self._drawn = 0  # cells of the line that stands
 
     def __call__(self, event: dict[str, Any]) -> None:
         kind = event["event"]
@@ -25,38 +27,71 @@ class Live:
         elif kind == "incident":
             because = f" ({event['because']})" if event["because"] else ""
             self._say(
-                f"{_time(event)} {paint('incident', 'red', sys.stdout)} {event['rule']}: {event['action']}{because}"
+                f"{_time(event)} {paint('incident', 'red', sys.stdout)}", f"{event['rule']}: {event['action']}{because}"
             )
-            self._say(f"         {event['line'][:200]}")
+            self._say("        ", event["line"][:200])
         elif kind == "lost":
-            self._say(f"{paint('lost', 'yellow', sys.stdout)} {event['what']}: {event['why']}")
+            self._say(paint("lost", "yellow", sys.stdout), f"{event['what']}: {event['why']}")
         elif kind == "fault":
-            self._say(f"{_time(event)} {paint('fault', 'red', sys.stdout)} {event['rule']}: {event['line'][:160]}")
+            self._say(f"{_time(event)} {paint('fault', 'red', sys.stdout)}", f"{event['rule']}: {event['line'][:160]}")
         elif kind == "step":
-            self._say(f"{_time(event)} operation {event['operation']}: {event['step']}")
+            self._say(_time(event), f"operation {event['operation']}: {event['step']}")
         elif kind == "step-failed":
-            self._say(
-                f"{_time(event)} operation {event['operation']}: {event['step']} failed: {event['error']['what']}"
-            )
+            failed = f"{event['step']} failed: {event['error']['what']}"
+            self._say(_time(event), f"operation {event['operation']}: {failed}")
 
     def end(self) -> None:
         """Leaves the last state standing."""
         if self._alive:
             sys.stdout.write("\n")
 
-    def _say(self, line: str) -> None:
+    def _say(self, head: str, text: str) -> None:
         if self._alive:
-            sys.stdout.write("\r\033[K")
-        data(line)
+            self._clear(_width())
+        data(f"{head} {_printable(text)}")
+
+    def _clear(self, width: int) -> None:
+        """Takes the line that stands away; one that the terminal has broken up since, since it is narrower now, stays.
+
+        Some terminals break it, others cut it off: what stands above it is then not known.
+        """
+        sys.stdout.write("\n" if self._drawn >= width else "\r\033[K")
+        self._drawn = 0
 
     def _state(self, state: dict[str, Any]) -> None:
         line, changes = _line(state), _what_changes(state)
         if self._alive:
-            width = shutil.get_terminal_size().columns - 1
-            sys.stdout.write("\r\033[K" + line[:width])
+            width = _width()
+            self._clear(width)
+            line, self._drawn = _cut(_printable(line), width - 1)
+            sys.stdout.write(line)
         elif changes != self._last[1] or state["time"][:18] != self._last[0]:  # every ten seconds
             data(f"{_time(state)} {line}")
             self._last = (state["time"][:18], changes)
+
+
+def _width() -> int:
+    """Returns the columns of the terminal as it is now; COLUMNS tells what it once was."""
+    try:
+        return os.get_terminal_size(sys.stdout.fileno()).columns or 80
+    except OSError:
+        return 80
+
+
+def _printable(text: str) -> str:
+    """Takes out what would move the cursor: an engine's line may hold anything."""
+    return "".join(c if c.isprintable() else " " for c in text)
+
+
+def _cut(text: str, cells: int) -> tuple[str, int]:
+    """Returns what of a text fits into so many cells of a terminal, and the cells that it takes."""
+    taken = 0
+    for at, character in enumerate(text):
+        wide = 2 if unicodedata.east_asian_width(character) in "WF" else 0 if unicodedata.combining(character) else 1
+        if taken + wide > cells:
+            return text[:at], taken
+        taken += wide
+    return text, taken
 
 
 def _time(event: dict[str, Any]) -> str:

@@ -35,7 +35,9 @@ def main() -> int:
     from transformers import AutoModelForCausalLM, AutoTokenizer
 
     tokenizer = AutoTokenizer.from_pretrained(args.model)
-    model = AutoModelForCausalLM.from_pretrained(args.model, dtype=torch.bfloat16 if args.device == "cuda" else None)
+    model = AutoModelForCausalLM.from_pretrained(
+        args.model, dtype=torch.bfloat16 if args.device == "cuda" else torch.float32
+    )
     model.to(args.device).eval().requires_grad_(False)
     texts = _texts(args, model, tokenizer)
     learned, held_out = [t for t in texts if not t.held_out], [t for t in texts if t.held_out]

@@ -40,6 +40,18 @@ def test_every_suite_is_put_to_what_serves_and_a_bench_reaches_it_through_the_fr
         figures = {name: value["median"] for name, value in bench.document["figures"].items()}
         assert (figures["requests"], figures["failed"], figures["output_tokens"]) == (8, 0, 264)
         assert figures["accept_length"] == 2
+        assert bench.document["gpus"]["problem"] == "no nvidia-smi on this host"
+
+
+def test_a_bench_tells_what_the_gpus_of_the_host_did(served: ServiceHost) -> None:
+    served.write("/usr/local/bin/nvidia-smi", "#!/bin/sh\necho '412.5, 1100.0, 97, 71'\necho '398.5, 1100.0, 99, 69'\n")
+    served.on("chmod", "755", "/usr/local/bin/nvidia-smi")
+    bench = served.ddops("bench", "--requests", "4", "--tokens", "33", "--repeats", "1")
+    found = bench.document["gpus"]
+    assert found["samples"] >= 1
+    assert (found["power_w"], found["power_limit_w"]) == (811, 2200)
+    assert (found["busy_percent"], found["memory_percent"]) == (98, 70)
+    assert found["verdict"].startswith("bandwidth-bound")
 
 
 def test_a_broken_engine_passes_nothing_and_the_exit_code_says_so(served: ServiceHost) -> None:

@@ -3,7 +3,14 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 import json
+import os
+import pty
+import select
+import signal
+import subprocess
+import termios
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +25,7 @@ from .service_host import STATE, ServiceHost, wait_for
 pytestmark = pytest.mark.lab
 
 SUPERVISOR = "ddops-supervisor@lab.service"
+READ_UP_TO = "/run/ddops/lab/read-up-to"
 
 
 # answers 503 once, then keeps what it is sent
@@ -36,6 +44,16 @@ http.server.HTTPServer(("127.0.0.1", 9911), Hook).serve_forever()
 """
 
 
+# what the engine prints of a request, and of its steps
+NEW = ("[2026-11-29 12:00:00 TP0] Prefill batch, #new-seq: 1, #new-token: 9, #running-req: 0, #queue-req: 0",)
+LINE = "[2026-11-29 12:00:00 TP0] Decode batch, #running-req: 1, accept len: {:.2f}, cpu graph: False, #queue-req: 0"
+
+
+def log(served: ServiceHost, *lines: str) -> None:
+    """Has the live engine print lines."""
+    order(served, "log\n" + "\n".join(lines))
+
+
 def incidents(served: ServiceHost) -> list[dict[str, Any]]:
     return [json.loads(line) for line in (served.file(f"{STATE}/incidents.jsonl") or "").splitlines()]
 
@@ -52,7 +70,17 @@ def order(served: ServiceHost, what: str) -> None:
         httpx.post(f"{served.url}/v1/chat/completions", json=body, timeout=0.5)
 
 
-def deploy_with(served: ServiceHost, folder: Path, budget: int, answer: float = 30, **policy: Any) -> None:
+DRILL = ("--drill", "illegal-access", "--drill-after", "2000")  # far more steps than gates and soak take
+
+
+def reach_the_drill(served: ServiceHost) -> None:
+    """Has the live engine take more verify steps than its drill waits for, as a user of the public port."""
+    body = {"text": "Once upon a time", "sampling_params": {"max_new_tokens": 5000}}
+    with contextlib.suppress(httpx.HTTPError):
+        httpx.post(f"{served.url}/generate", json=body, timeout=20)
+
+
+def deploy_with(served: ServiceHost, folder: Path, budget: int, *more: str, answer: float = 30, **policy: Any) -> None:
     """Promotes a release whose profile has another policy, and another deadline for one answer."""
     values = yaml.safe_load((resources.folder("profiles") / "lab.yaml").read_text())
     values["watch"].update(policy)
@@ -60,7 +88,7 @@ def deploy_with(served: ServiceHost, folder: Path, budget: int, answer: float = 
     path = folder / f"own-{budget}.yaml"
     path.write_text(yaml.safe_dump(values))
     served.profile = str(path)
-    ran = served.deploy(budget)
+    ran = served.deploy(budget, *more)
     assert ran.code == 0, ran
 
 
@@ -79,23 +107,38 @@ def tell(host: ServiceHost, **ways: Any) -> None:
     site.write_text(yaml.safe_dump({**yaml.safe_load(site.read_text()), "notify": ways}))
 
 
-def test_a_fault_restarts_once_and_its_repeat_only_pages(watched: ServiceHost) -> None:
-    order(watched, "fault")
-    wait_for(lambda: watched.starts("lab-0001.service") == 2, 20, "the engine is started anew")
+def test_a_drill_restarts_once_and_its_repeat_only_pages(watched: ServiceHost, tmp_path: Path) -> None:
+    deploy_with(watched, tmp_path, 12, *DRILL)
+    reach_the_drill(watched)
+    wait_for(lambda: watched.starts("lab-0002.service") == 2, 20, "the engine is started anew")
     wait_for(lambda: watched.ask() == "Paris", 20, "users are answered again")
-    assert wait_for(lambda: watched.outcome(3), 20, "the restart has ended")["outcome"] == "restarted"
-    watched.assert_whole(1)
+    assert wait_for(lambda: watched.outcome(4), 20, "the restart has ended")["outcome"] == "restarted"
+    watched.assert_whole(2)
 
-    order(watched, "fault")
+    reach_the_drill(watched)
     second = wait_for(lambda: incidents(watched)[1:], 20, "the second fault is known")[0]
     assert (second["rule"], second["action"]) == ("illegal-memory-access", "page")
     assert second["because"].startswith("the restart of 20")
     wait_for(lambda: len(told(watched)) == 2, 10, "both were told")
     assert [n["action"] for n in told(watched)] == ["restart", "page"]
-    assert watched.starts("lab-0001.service") == 2
-    assert watched.outcome(4) is None
+    assert watched.starts("lab-0002.service") == 2
+    assert watched.outcome(5) is None
 
     assert watched.ddops("rollback").code == 0
+    watched.assert_whole(2)
+
+
+def test_a_repeat_rolls_back_where_the_policy_says_so_and_never_to_a_drill(
+    watched: ServiceHost, tmp_path: Path
+) -> None:
+    deploy_with(watched, tmp_path, 12, *DRILL)
+    deploy_with(watched, tmp_path, 13, *DRILL, on_repeat="rollback")
+    reach_the_drill(watched)
+    assert wait_for(lambda: watched.outcome(5), 30, "the engine was started anew")["outcome"] == "restarted"
+    wait_for(lambda: watched.ask() == "Paris", 20, "users are answered again")
+    reach_the_drill(watched)
+    assert wait_for(lambda: watched.outcome(6), 30, "the host rolled back")["release"]["release"] == 1
+    assert [i["action"] for i in incidents(watched)] == ["restart", "rollback"]
     watched.assert_whole(1)
 
 
@@ -144,8 +187,8 @@ def test_answers_that_are_wrong_or_do_not_come_are_found(
 
 
 def test_a_rollback_never_returns_to_a_release_that_it_left(watched: ServiceHost, tmp_path: Path) -> None:
-    deploy_with(watched, tmp_path, 12, on_fault="rollback")
-    order(watched, "fault")
+    deploy_with(watched, tmp_path, 12, *DRILL, on_fault="rollback")
+    reach_the_drill(watched)
     wait_for(lambda: watched.outcome(4), 30, "the host rolled back")
     watched.assert_whole(1)
     deploy_with(watched, tmp_path, 13, on_fault="rollback")
@@ -183,12 +226,45 @@ def test_the_cap_ends_automatic_action(watched: ServiceHost, tmp_path: Path) -> 
     assert watched.starts("lab-0002.service") == 2
 
 
-def test_the_policy_page_does_nothing_but_tell(watched: ServiceHost, tmp_path: Path) -> None:
-    deploy_with(watched, tmp_path, 12, on_fault="page")
-    order(watched, "fault")
+def test_the_policy_page_does_nothing_but_tell_once(watched: ServiceHost, tmp_path: Path) -> None:
+    deploy_with(watched, tmp_path, 12, *DRILL, on_fault="page")
+    reach_the_drill(watched)
     assert wait_for(lambda: told(watched), 20, "somebody is told")[0]["action"] == "page"
+
+    # a supervisor that was killed before it noted how far it has read
+    watched.on("systemctl", "stop", SUPERVISOR)
+    watched.on("rm", "-f", READ_UP_TO)
+    watched.on("systemctl", "start", SUPERVISOR)
+    wait_for(lambda: watched.file(READ_UP_TO), 20, "the next one has read it all again")
+    assert [i["action"] for i in incidents(watched)] == ["page"]
+    assert len(told(watched)) == 1
     assert watched.outcome(4) is None
     assert watched.starts("lab-0002.service") == 1
+
+
+def test_a_collapse_is_paged_and_what_is_asked_about_it_decides(watched: ServiceHost, tmp_path: Path) -> None:
+    """The engine is asked at once, though its next question would come in an hour."""
+    watched.script(w13={"wrong_after": 40})
+    deploy_with(watched, tmp_path, 12, ask_every=3600, on_fault="rollback")
+
+    def questions() -> int:
+        return sum("POST /v1/chat" in line for line in watched.lines("lab-0002.service"))
+
+    asked = questions()
+    log(watched, *NEW, *[LINE.format(3.1)] * 3, *NEW, *[LINE.format(1.0)] * 40, *NEW, LINE.format(3.1))
+    log(watched, *[line for _ in range(9) for line in (*NEW, *[LINE.format(1.0)] * 3)])
+    wait_for(lambda: questions() >= asked + 4, 20, "two orders, and two questions at once")
+    (first,) = wait_for(lambda: incidents(watched), 10, "the collapse is known")
+    assert (first["rule"], first["action"]) == ("accept-collapse", "page")
+    assert first["why"].startswith("accept len 1.00 on 22 decode lines in a row of 8 requests")
+    assert watched.outcome(4) is None
+
+    log(watched, *NEW, *[LINE.format(3.1)] * 3)
+    wait_for(lambda: watched.ask() == "!!!!", 30, "its answers are garbage")
+    log(watched, *[line for _ in range(9) for line in (*NEW, *[LINE.format(1.0)] * 3)])
+    assert wait_for(lambda: watched.outcome(4), 40, "the host rolled back")["kind"] == "rollback"
+    assert [(i["rule"], i["action"]) for i in incidents(watched)[1:]] == [("wrong-answer", "rollback")]
+    watched.assert_whole(1)
 
 
 def test_a_failed_trial_is_told_by_a_webhook_that_fails_at_first(watched: ServiceHost) -> None:
@@ -246,10 +322,11 @@ def test_watch_tells_states_and_incidents_across_a_lost_connection(watched: Serv
 
     def until(kind: str) -> dict[str, Any]:
         assert client.stdout
-        while True:
-            event: dict[str, Any] = json.loads(client.stdout.readline())
+        for line in itertools.islice(client.stdout, 120):  # there is a state each second
+            event: dict[str, Any] = json.loads(line)
             if event["event"] == kind:
                 return event
+        raise AssertionError(f"no {kind} among 120 events")
 
     watched.lab.cut(watched.name)
     until("lost")
@@ -259,3 +336,32 @@ def test_watch_tells_states_and_incidents_across_a_lost_connection(watched: Serv
     incident = until("incident")
     assert (incident["class"], incident["action"]) == ("sigkill", "restart")
     watched.assert_whole(1)
+
+
+def test_watch_goes_on_on_a_terminal_that_changes_its_width(watched: ServiceHost) -> None:
+    ours, theirs = pty.openpty()
+    termios.tcsetwinsize(theirs, (24, 200))
+    environment = {**watched.environment, "TERM": "xterm"}
+    client = subprocess.Popen(
+        watched.argv("watch"), env=environment, stdin=theirs, stdout=theirs, stderr=theirs, text=True,
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
+    )  # fmt: skip
+    watched.clients.append(client)
+    shown = ""
+
+    def drawn(longest: int) -> list[str]:
+        nonlocal shown
+        while select.select([ours], [], [], 0)[0]:
+            shown += os.read(ours, 65536).decode()
+        lines = [part.split("\r\n")[0] for part in shown.split("\r\x1b[K")[1:-1]]
+        return [line for line in lines if line.startswith("release 1, budget 8") and len(line) <= longest]
+
+    wait_for(lambda: drawn(199), 20, "the state is drawn")
+    termios.tcsetwinsize(theirs, (24, 30))
+    client.send_signal(signal.SIGWINCH)
+    narrow = wait_for(lambda: drawn(29), 20, "the state is drawn anew, as wide as the terminal is now")
+    assert narrow[-1] == drawn(199)[0][:29]
+    client.send_signal(signal.SIGINT)
+    assert client.wait(20) == 0
+    os.close(ours)
+    os.close(theirs)

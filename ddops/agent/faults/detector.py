@@ -60,12 +60,12 @@ class Scope:
 class Detector:
     """One service under watch, in one phase at a time."""
 
-    def __init__(self, phase: str, scope: Scope | None = None, accept_len: float | None = None) -> None:
+    def __init__(self, phase: str, scope: Scope | None = None, algorithm: str = "") -> None:
         self.phase = phase
         self.scope = scope or Scope()
         self.incidents: list[Incident] = []
         self.stopping = phase == STOPPING
-        self._acceptance = Acceptance(accept_len)
+        self._acceptance = Acceptance(algorithm)
         self._open: dict[str, Incident] = {}
         self._seen: dict[str, deque[int]] = {}
         self._pending: dict[str, str] = {}
@@ -126,7 +126,7 @@ class Detector:
             line = normal.normal(_short(said, shape), self._writer(entry), entry.about)
             if self._is_ours(line):
                 if shape.follows:
-                    self._follow(line)
+                    self._follow(line, said)
                 yield from self._match(entry, line, shape)
 
     def _whole(self, entry: Entry) -> Iterator[str]:
@@ -162,13 +162,14 @@ class Detector:
             return normal.may_serve_a_model(line.unit)
         return True
 
-    def _follow(self, line: Line) -> None:
+    def _follow(self, line: Line, said: str) -> None:
         """Keeps up with starts and stops: what follows a stop that was asked for is no fault."""
         if line.writer in ("", ENGINE, SYSTEMD):
             if _STOPS.search(line.text):
                 self.stopping = True
             elif (_STARTED if line.writer == SYSTEMD else _STARTS).search(line.text):
                 self._begin_anew()
+                self._acceptance.started_with(said)
 
     def _new_invocation(self, entry: Entry) -> None:
         if entry.invocation and self._writer(entry) == ENGINE:
@@ -180,6 +181,7 @@ class Detector:
         self.stopping = self.phase == STOPPING
         self._open.clear()
         self._seen.clear()
+        self._acceptance.begin_anew()
 
     # ---- judging
 

@@ -74,7 +74,7 @@ def _entry(fields: dict[str, Any], streams: Streams) -> Entry:
         _number(get("_PID")),
         text_of(get("SYSLOG_IDENTIFIER")),
         text_of(get("_TRANSPORT")),
-        text_of(get("_SYSTEMD_UNIT")),
+        text_of(get("_SYSTEMD_USER_UNIT", get("_SYSTEMD_UNIT"))),
         text_of(get("_SYSTEMD_INVOCATION_ID")),
         next((text_of(fields[key]) for key in _ABOUT if key in fields), ""),
         text_of(stream),

@@ -18,6 +18,10 @@ _PREFIXES = tuple(
         r"\d{4}-\d\d-\d\dT[\d:.,]+(?:Z|[+-]\d\d:?\d\d)? (?:[^\s\[\]:]+ )?" + _IDENT,  # journalctl -o short-iso, rsyslog
         # journalctl -o short, in any language
         r"[^\W\d]{2,5}\.? {1,2}\d{1,2} \d\d:\d\d:\d\d(?:\.\d+)? [^\s\[\]:]+ " + _IDENT,
+        # journalctl -o short-full, -o with-unit (which names the unit), -o short-unix, -o short-monotonic
+        r"[^\W\d]{2,5}\.? \d{4}-\d\d-\d\d [\d:.]+ [A-Z+\-][\w+\-:]* [^\s\[\]:]+ " + _IDENT,
+        r"\d{10}\.\d{6} [^\s\[\]:]+ " + _IDENT,
+        r"\[ *\d+\.\d{6}(?: <[^>]*>)?\] [^\s\[\]:]+ (?P<ident>kernel(?=: )|[^\s\[\]:]+(?=\[\d+\]: ))(?:\[\d+\])?: ",
         r"(?P<ident>kernel|systemd|systemd-journald|systemd-coredump|systemd-oomd): ",
         r"(?P<ident>[A-Za-z][\w.\-]*)\[\d+\]: (?!segfault|traps|general protection)",
         r"\[pod/[^\]]+\] ",  # kubectl logs --prefix
@@ -33,7 +37,8 @@ _PREFIXES = tuple(
         r"\[?(?:DEBUG|INFO|WARNING|ERROR|CRITICAL|FATAL)\]? +\d\d-\d\d [\d:.]+ \[?[\w./\-]+:\d+\] ",  # vLLM
         r"\d{4}-\d\d-\d\d [\d:,.]+ (?:-|\|)?(?: ?[\w.]+ -)? ?(?:DEBUG|INFO|WARNING|ERROR|CRITICAL) ?(?:-|\|)? ",
         r"\d{4}-\d\d-\d\d [\d:,.]+:? (?=\S)",
-        r"(?:\[\d+\] )?\[rank\d+\]:",  # torch
+        r"(?:\[\d+\] |\[default\d+\]:)?\[rank\d+\]:",  # torch, torchrun
+        r"\[default\d+\]:",
         r"(?:ERROR|CRITICAL|FATAL): +",
     )
 )
@@ -122,13 +127,14 @@ def writer_of(identifier: str) -> str:
     """Returns who an identifier stands for; empty if it may be the engine's own."""
     if identifier == "kernel":
         return KERNEL
-    if identifier in ("systemd", "systemd-oomd", "init"):
+    if identifier in ("systemd", "systemd-oomd", "init", "init.scope"):
         return SYSTEMD
     if identifier == "systemd-journald":
         return JOURNALD
     if identifier == "systemd-coredump":
         return COREDUMP
-    return OTHER if identifier in _NOT_ENGINES else ""
+    other_unit = identifier.endswith((".service", ".scope")) and not may_serve_a_model(identifier)
+    return OTHER if other_unit or identifier in _NOT_ENGINES else ""
 
 
 def normal(message: str, writer: str = "", unit: str = "") -> Line:

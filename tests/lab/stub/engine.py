@@ -20,7 +20,9 @@ width (``{"9": {...}}``, or ``"plain"`` where it does not speculate):
     log_requests  prints each request as SGLang's --log-requests does
 
 Whoever asks for "a letter every 0.5 s" gets a streamed answer at that pace. Whoever says "now: fault",
-"now: exit 0", "now: exit 1" or "now: lose the scheduler" gets that, and no answer.
+"now: exit 0", "now: exit 1" or "now: lose the scheduler" gets that, and no answer. "now: log" has it print
+the lines that follow. The drill illegal-access of its release it does as SGLang with the overlay: after so
+many verify steps it tells of the fault and kills itself.
     exit_after    ends with code 1 after so many answers
     stubborn      ignores SIGTERM
     mute_overlay  does not report the overlay
@@ -46,6 +48,7 @@ import time
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 FAULT = "torch.AcceleratorError: CUDA error: an illegal memory access was encountered"
+HIT = "[2026-11-29 12:00:00 TP0] Scheduler hit an exception: Traceback (most recent call last):"
 ANSWERS = {"France": "Paris", "Germany": "Berlin", "Japan": "Tokyo"}
 TOP = 8
 
@@ -94,6 +97,8 @@ class Engine(BaseHTTPRequestHandler):
                 say(f"[2026-11-29 12:00:00] Receive: obj=GenerateReqInput(text={json.dumps(body)!r}, rid='1')")
             if order := re.search(r"now: (fault|exit [01]|lose the scheduler)", json.dumps(body)):
                 self.server.obey(order[1])
+            if "now: log" in json.dumps(body):
+                say(body["messages"][-1]["content"].partition("now: log\n")[2])
             with self.server.work():
                 (self.chat if self.path == "/v1/chat/completions" else self.generate)(body)
 
@@ -181,6 +186,7 @@ class Server(ThreadingHTTPServer):
         self.ready, self.info, self.script = False, info, script
         self.answers = self.questions = self.steps = self.crowd = 0
         self.speculates = bool(info["speculative_algorithm"])
+        self.drill = json.loads(os.environ.get("DDOPS_OVERLAY", "{}")).get("drill") or {}
         self.mutex = threading.Lock()
         super().__init__(address, Engine)
 
@@ -199,6 +205,8 @@ class Server(ThreadingHTTPServer):
     def verified(self, steps):
         with self.mutex:
             self.steps += steps
+            if self.drill.get("name") == "illegal-access" and self.steps > self.drill["after_steps"]:
+                self.crash()
 
     def corrupts(self):
         late, crowd = self.script.get("wrong_late"), self.script.get("wrong_crowd")
@@ -214,11 +222,18 @@ class Server(ThreadingHTTPServer):
             say(FAULT)
         time.sleep(3600)
 
+    @staticmethod
+    def crash():
+        say(HIT)
+        say(FAULT)
+        say("SIGQUIT received. signum=3, frame=None. It usually means one child failed.")
+        os.kill(os.getpid(), signal.SIGKILL)
+
     def count(self):
         with self.mutex:
             self.answers += 1
             if self.answers == self.script.get("fault_after"):
-                say("[2026-11-29 12:00:00 TP0] Scheduler hit an exception: Traceback (most recent call last):")
+                say(HIT)
                 say(FAULT)
                 if self.script.get("moment"):
                     pathlib.Path(self.script["moment"]).write_bytes(b"!")

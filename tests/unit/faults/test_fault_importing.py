@@ -47,6 +47,12 @@ def test_an_entry_that_says_nothing_is_no_fault(entry: dict[str, Any]) -> None:
     assert rules(entry) == []
 
 
+def test_a_unit_of_a_users_manager_is_known_by_its_own_name() -> None:
+    users = {"_SYSTEMD_UNIT": "user@1000.service", "MESSAGE": IMA}
+    assert rules({**users, "_SYSTEMD_USER_UNIT": "sglang.service"}) == ["illegal-memory-access"]
+    assert rules({**users, "_SYSTEMD_USER_UNIT": "train.service"}) == []
+
+
 def cut(at: int, stream: str = "s1", head: str = "[TP0] x" + "1" * 600) -> list[dict[str, Any]]:
     whole = f"{head} {IMA} é".encode()
     split = len(head) + at

@@ -46,7 +46,7 @@ RULES = (
             " for 600001 milliseconds before timing out."
         ),
         look_alike="server_args=ServerArgs(dist_timeout=600, watchdog_timeout=300)",
-        unless=r"\b[A-Z]*NCCL_\w*TIMEOUT\w*\b|_timeout\w*=|\bset to \d+|\bDefault|\b(?:Setting|Using)\b",
+        unless=r"\b[A-Z]*NCCL_\w*TIMEOUT\w*\b|_timeout\w*=|\bset to \d+|\bDefault\b|\b(?:Setting|Using)\b",
     ),
     Rule(
         name="nccl-error",

@@ -12,7 +12,8 @@ _OTHERS = re.compile(
     r"|postgres|mysqld|mariadbd|redis|mongod|java$|node$|nginx|apache|php|dockerd|containerd|kubelet|etcd|systemd|sshd"
     r"|bash$|rsync|tar$|gcc|cc1|clang|ld$|cargo|rustc|stress|jbd2|kworker|kswapd|md\d+_|btrfs|xfs|dpkg|apt|snapd"
     r"|ray::(?!.{0,300}(?:sglang|vllm|LLM|Engine))\w*|WorkerDict|train|trainer|torchrun|deepspeed|jupyter|ipykernel|dcgm|nv-hostengine"
-    r"|prometheus|grafana|clickhouse|elastic|gpu_burn|hashcat|xmrig|mbuffer|cp$|dd$",
+    r"|prometheus|grafana|clickhouse|elastic|gpu_burn|hashcat|xmrig|mbuffer|cp$|dd$"
+    r"|\w+[_-]export|telegraf|fluent-?bit|fluentd|vector$|promtail|alloy$|otelcol|filebeat|metricbeat|datadog|zabbix|loki$",
     re.IGNORECASE,
 )
 

@@ -27,9 +27,14 @@ RULES = (
         fault="garbage_output_spec",
         looks_like=(),
         anchors=(),
-        why="no draft token is accepted any more: verification is wrong, or the drafter does not fit the model",
-        example="five decode lines in a row with accept len: 1.00 at a low batch, after 3.10 before",
-        look_alike="accept len: 1.00 at #running-req: 48, where adaptive speculation is off",
+        why=(
+            "no draft token is accepted any more, whoever asks: verification is wrong, or the drafter does not fit the"
+            " model; one text that nobody foresees looks the same, so three requests have to show it on five lines,"
+            " and with NGRAM, which copies and is cold at first, eight on twenty after a better time; it may be slow"
+            " and right, so a promoted engine is asked at once, and its wrong answers are what takes it down"
+        ),
+        example="five decode lines in a row of three requests with accept len: 1.00 at a low batch, after 3.10 before",
+        look_alike="accept len: 1.00 of one request; or at #running-req: 48, where adaptive speculation is off",
         severity="degraded",
         apart=True,
     ),

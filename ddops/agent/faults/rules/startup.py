@@ -84,7 +84,7 @@ RULES = (
             r"\bCan't load (?:the )?(?:configuration|tokenizer|model|config) (?:of|for)\b",
             r"\bInvalid repository ID or local directory",
             r"\b(?:UnpicklingError|JSONDecodeError)\b(?=[^\n]{0,300}(?:config|index|weights))",
-            r"\bNo such file or directory: '[^']*(?:\.safetensors|config\.json|\.bin|\.gguf|tokenizer)[^']*'",
+            r"\bNo such file or directory: \\?['\"][^'\"]*(?:\.safetensors|config\.json|\.bin|\.gguf|tokenizer)",
             r"\bThe size of tensor a \(\d+\) must match the size of tensor b \(\d+\)(?=[^\n]{0,300}load)",
         ),
         anchors=(

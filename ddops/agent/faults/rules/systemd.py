@@ -115,7 +115,7 @@ RULES = (
         fault="service_exit_failure",
         looks_like=(
             r"\.service: (?:main|control) process exited, code=exited, status=(?!0/|143/|130/|2\d\d/)\d+/",
-            r"\bFailed with result '(?:exit-code|protocol|resources|exec-condition)'",
+            r"\bFailed with result '(?:exit-code|protocol|resources|exec-condition|watchdog)'",
             r"\bUnit \S+\.service entered failed state",
             r"^\S+\.service failed\.$",
             r"\bFailed to start \S",
