@@ -30,7 +30,6 @@ many verify steps it tells of the fault and kills itself.
     topk          reports this topk of DDTREE instead of the one that it was given
 
 With DDTREE it reports its settings and an audit, and refuses to tell log-probabilities, as SGLang does.
-A drill of its release, illegal-access or garbage, does what fault_after 1 or wrong do.
 """
 
 import argparse
@@ -284,8 +283,6 @@ def main():
         tree = settings.get("ddtree")
         if tree and script.get("topk"):
             tree["topk"] = script["topk"]
-        drill = (settings["drill"] or {}).get("name")
-        script |= {"illegal-access": {"fault_after": 1}, "garbage": {"wrong": True}}.get(drill, {})
         from ddops_overlay import identity  # the release's own, through PYTHONPATH
 
         report = {"ok": True, "process": "scheduler", "tp_rank": 0, "release": settings["release"], "pid": os.getpid()}
