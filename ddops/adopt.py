@@ -29,7 +29,7 @@ def run(
     }
     agent.ask("inspect", **asked)
     agent.ask("install", unit=render.supervisor_unit(), notify=site.notify.model_dump())
-    filed = following.file(agent, "file", request={"kind": "adopt", **asked, "by": render.requester()})
-    report({"event": "filed", "operation": filed["operation"]})
-    outcome, _ = following.follow(agent, connect, filed["operation"], report, patience)
+    filed, events = following.file(agent, "file", request={"kind": "adopt", **asked, "by": render.requester()})
+    report(filed)
+    outcome, _ = following.follow(agent, connect, filed["operation"], report, patience, events)
     return outcome

@@ -142,6 +142,7 @@ def plan(
             "a drill breaks the service on purpose",
             "--drill-on-production says that you mean it",
         )
+    agent.begin()  # while the release is rendered
     draft = render.release(profile, site, agent.service, options, 0)
     facts = agent.ask("facts", about=_about(profile, site, draft))
     if not facts["known_good"] and not request.first:
@@ -198,13 +199,16 @@ def run(
 ) -> dict[str, Any]:
     """Stages the release, files the request and watches until the host has stored the outcome."""
     report({"event": "staging", "release": made.rendered.number})
+    there = made.facts["overlay_held"] == made.rendered.overlay_digest() != ""
     try:
-        agent.ask("install", unit=render.supervisor_unit(), notify=made.notify)
         agent.ask(
             "stage",
-            payload=made.rendered.archive(),
+            payload=made.rendered.archive(overlay=not there),
+            overlay_of=made.facts["known_good"]["release"] if there else None,
             manifest=made.rendered.manifest.decode(),
             files=len(made.rendered.files),
+            unit=render.supervisor_unit(),
+            notify=made.notify,
         )
     except Unreachable as error:
         raise Unreachable(
@@ -212,7 +216,7 @@ def run(
             f"no operation was filed, the service is as it was: {error.what}; {error.why}",
             "the same command again, when the host can be reached",
         ) from None
-    filed = following.file(
+    filed, events = following.file(
         agent,
         "file",
         request={
@@ -228,6 +232,6 @@ def run(
             "by": render.requester(),
         },
     )
-    report({"event": "filed", "operation": filed["operation"]})
-    outcome, _ = following.follow(agent, connect, filed["operation"], report, patience)
+    report(filed)
+    outcome, _ = following.follow(agent, connect, filed["operation"], report, patience, events)
     return outcome

@@ -52,7 +52,7 @@ class Diffs:
 
 def of(site: Site) -> Diffs | None:
     """Returns the site's diffs, None where it names none; raises UsageError for a folder that is wrong."""
-    return load(Path(site.overlay.diffs).expanduser()) if site.overlay.diffs else None
+    return load(Path(site.overlay.diffs)) if site.overlay.diffs else None
 
 
 def load(folder: Path) -> Diffs:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,13 +17,14 @@ PATIENCE_S = 120.0
 _AGAIN_S = 1.0
 
 
-def file(agent: Agent, call: str, **args: Any) -> dict[str, Any]:
-    """Makes the call that begins an operation.
+def file(agent: Agent, call: str, **args: Any) -> tuple[dict[str, Any], Iterator[dict[str, Any]]]:
+    """Makes the call that begins an operation; returns what the host filed, and the operation's events for ``follow``.
 
     Raises Unreachable or Interrupted where it may be under way all the same: the answer did not come.
     """
     try:
-        filed: dict[str, Any] = agent.ask(call, **args)
+        copy = Copy(agent.host.name, agent.service).known()
+        filed, events = agent.until("filed", call, **args, copy=copy)
     except Unreachable as error:
         raise Unreachable(
             f"{agent.host.name} was lost while the operation was being filed; if it was, the host goes on alone",
@@ -36,7 +37,7 @@ def file(agent: Agent, call: str, **args: Any) -> dict[str, Any]:
             f"if it was, {agent.host.name} carries it out alone",
             f"ddops status --host {agent.host.name}",
         ) from None
-    return filed
+    return filed, events
 
 
 @dataclass
@@ -53,9 +54,16 @@ class _Seen:
 
 
 def follow(
-    agent: Agent, connect: Connect, operation: int, report: Report, patience: float = PATIENCE_S
+    agent: Agent,
+    connect: Connect,
+    operation: int,
+    report: Report,
+    patience: float = PATIENCE_S,
+    events: Iterator[dict[str, Any]] | None = None,
 ) -> tuple[dict[str, Any], Agent]:
     """Reports each step of an operation and returns its outcome, as the host has stored it.
+
+    ``events`` is what came along with the answer of the call that filed it; without it the host is asked.
 
     Where the host is lost it is looked for again for ``patience`` seconds, and the steps go on after
     the last one that was seen. Raises Unreachable after that: the operation goes on at the host, only
@@ -63,11 +71,11 @@ def follow(
     Returns the agent as well, since it may be another one by then.
     """
     seen, kept = _Seen(), Copy(agent.host.name, agent.service)
-    known = kept.known()
     try:
         while True:
             try:
-                for event in agent.events("follow", operation=operation, after=seen.after, copy=known):
+                events = events or agent.events("follow", operation=operation, after=seen.after, copy=kept.known())
+                for event in events:
                     seen.lost_at = None
                     if event["event"] == "ledger":
                         kept.take(event)  # one that cannot be stored is told where somebody asks for it
@@ -77,6 +85,7 @@ def follow(
                     seen.take(event)
                     report(event)
             except (Unreachable, Refused) as error:
+                events = None
                 _lost(agent, operation, error, seen, patience, report)
                 time.sleep(_AGAIN_S)
                 agent.close()

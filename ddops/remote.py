@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
 import time
@@ -11,20 +12,25 @@ from typing import Any
 from . import errors, resources
 from .errors import DdopsError, Refused, Unreachable
 from .hosts.base import Channel, Host
+from .hosts.beginning import Beginning
 
 # says whether the host has this agent, receives it where not, and becomes it; os.read takes not a byte too many.
+# A request has come along by then: where the agent is wanted it is dropped, up to the mark, and comes again.
 # Unpacked, so that Python keeps what it compiles: from the archive it compiles all of it at each start.
 _BOOT = """
 import os,sys
 h,n=sys.argv[1],int(sys.argv[2]);p="/run/ddops-agents/"+h
+def r(k):
+ c=os.read(0,k)
+ if not c:sys.exit("the agent did not arrive whole")
+ return c
 if os.path.exists(p):os.write(1,b'{"event":"have"}\\n')
 else:
  import hashlib,io,shutil,zipfile
- os.write(1,b'{"event":"want"}\\n');b=b""
- while len(b)<n:
-  c=os.read(0,n-len(b))
-  if not c:sys.exit("the agent did not arrive whole")
-  b+=c
+ os.write(1,b'{"event":"want"}\\n');b=bytearray();m=h.encode()+b"\\n"
+ while not b.endswith(m):b+=r(1)
+ b=bytearray()
+ while len(b)<n:b+=r(n-len(b))
  if hashlib.sha256(b).hexdigest()!=h:sys.exit("the agent arrived damaged")
  t=p+"."+str(os.getpid());os.makedirs(t,0o700)
  os.chmod(os.path.dirname(p),0o700)
@@ -49,13 +55,26 @@ class Agent:
     def __init__(self, host: Host, service: str) -> None:
         self.host, self.service = host, service
         self._channel: Channel | None = None
+        self._beginning: Beginning[Channel] | None = None
+
+    def begin(self) -> None:
+        """Begins to connect while the caller does something else; what goes wrong is raised by the first call."""
+        if self._channel is None and self._beginning is None:
+            self._beginning = Beginning(self._start)
 
     def ask(self, call: str, payload: bytes = b"", timeout: float = ANSWER_S, **args: Any) -> Any:
         """Makes a call and returns its result; raises what the host says, or Unreachable after ``timeout`` s."""
+        return self.until("result", call, payload, timeout, **args)[0]["result"]
+
+    def until(
+        self, wanted: str, call: str, payload: bytes = b"", timeout: float = ANSWER_S, **args: Any
+    ) -> tuple[dict[str, Any], Iterator[dict[str, Any]]]:
+        """Makes a call and returns the first event that is ``wanted``, and those after it; raises as ``ask``."""
         end = time.monotonic() + timeout
-        for event in self.events(call, payload, **args):
-            if event["event"] == "result":
-                return event["result"]
+        events = self.events(call, payload, **args)
+        for event in events:
+            if event["event"] == wanted:
+                return event, events
             if time.monotonic() > end:
                 break
         self._drop()
@@ -65,8 +84,7 @@ class Agent:
         """Makes a call and yields its events up to its result."""
         request = {"call": call, "args": {"service": self.service, **args}, "bytes": len(payload)}
         try:
-            channel, silence = self._open()
-            channel.send(json.dumps(request).encode() + b"\n" + payload)
+            channel, silence = self._send(json.dumps(request).encode() + b"\n" + payload)
             while line := channel.line(silence):
                 event, silence = self._parse(line), SILENCE_S
                 if event["event"] == "error":
@@ -111,26 +129,36 @@ class Agent:
     def _drop(self) -> None:
         self._channel = None
 
-    def _open(self) -> tuple[Channel, float]:
-        """Returns the channel, and how long it may be silent before its first line."""
-        if self._channel is None:
-            agent = resources.agent()
-            words = [PYTHON, "-IS", "-c", _BOOT, hashlib.sha256(agent).hexdigest(), str(len(agent))]
-            channel = self.host.open([*self.host.as_root, *words])
-            first = channel.line(START_S)
-            if not first:
-                raise self._ended(channel)
-            if self._parse(first)["event"] == "want":
-                channel.send(agent)  # 60 KB: some round trips while TCP opens its window
-            self._channel = channel
-            return channel, START_S
-        return self._channel, SILENCE_S
+    def _send(self, request: bytes) -> tuple[Channel, float]:
+        """Sends a request; returns the channel, and how long it may be silent before its first line."""
+        if self._channel is not None:
+            self._channel.send(request)
+            return self._channel, SILENCE_S
+        beginning, self._beginning = self._beginning, None
+        channel = beginning.result() if beginning else self._start()
+        with contextlib.suppress(Unreachable):  # where the command has ended already, its last words are to be read
+            channel.send(request)
+        first = channel.line(START_S)
+        if not first:
+            raise self._ended(channel)
+        if self._parse(first)["event"] == "want":
+            agent = resources.agent()  # 60 KB: some round trips while TCP opens its window
+            channel.send(hashlib.sha256(agent).hexdigest().encode() + b"\n" + agent + request)
+        self._channel = channel
+        return channel, START_S
+
+    def _start(self) -> Channel:
+        """Connects and starts the agent."""
+        agent = resources.agent()
+        words = [PYTHON, "-IS", "-c", _BOOT, hashlib.sha256(agent).hexdigest(), str(len(agent))]
+        return self.host.open([*self.host.as_root, *words])
 
     def close(self) -> None:
         """Ends the channel and the connection."""
         if self._channel:
             self._channel.close()
             self._channel = None
+        self._beginning = None
         self.host.close()
 
 

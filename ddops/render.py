@@ -3,25 +3,24 @@
 from __future__ import annotations
 
 import getpass
-import gzip
 import hashlib
-import io
 import json
 import platform
-import tarfile
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import cache
 from pathlib import PurePosixPath
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import jinja2
-
-from . import __version__, diffs, overlay, quoting, resources, suites
+from . import __version__, diffs, overlay, packing, quoting, resources, suites
+from .agent import carried
 from .errors import UsageError
 from .limits import Limits
 from .profile import Drafting, Profile
 from .site import Site
+
+if TYPE_CHECKING:
+    import jinja2
 
 _ROOT = "/var/lib/ddops"
 _PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
@@ -57,19 +56,15 @@ class Rendered:
         found: dict[str, Any] = json.loads(self.manifest)
         return found
 
-    def archive(self) -> bytes:
-        """Returns the files as one reproducible tar.gz."""
-        packed = io.BytesIO()
-        # gzip's header has the time of its making otherwise
-        with (
-            gzip.GzipFile(fileobj=packed, mode="wb", compresslevel=6, mtime=0) as zipped,
-            tarfile.open(fileobj=zipped, mode="w", format=tarfile.PAX_FORMAT) as tar,
-        ):
-            for name, data in sorted(self.files.items()):
-                info = tarfile.TarInfo(name)
-                info.size = len(data)
-                tar.addfile(info, io.BytesIO(data))
-        return packed.getvalue()
+    def overlay_digest(self) -> str:
+        """Returns what the overlay's files are told by, '' where there are none."""
+        return carried.digest(self.as_manifest()["files"])
+
+    def archive(self, *, overlay: bool = True) -> bytes:
+        """Returns the files as one reproducible tar.gz, with the overlay's or without."""
+        return packing.archive(
+            {n: data for n, data in self.files.items() if overlay or not n.startswith(carried.FOLDER)}
+        )
 
 
 def requester() -> str:
@@ -298,6 +293,8 @@ def _fingerprint(files: dict[str, bytes], site: Site) -> str:
 
 @cache
 def _template(name: str) -> jinja2.Template:
+    import jinja2  # while the host is being connected to; what renders nothing does without it
+
     environment = jinja2.Environment(
         loader=jinja2.FileSystemLoader(resources.folder("templates")),
         undefined=jinja2.StrictUndefined,

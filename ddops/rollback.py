@@ -22,9 +22,9 @@ def run(
 
     Returns the outcome that the host has stored or, without ``wait``, the operation's number alone.
     """
-    asked = following.file(agent, "rollback", to=to, by=render.requester())
-    report({"event": "filed", **asked})
+    filed, events = following.file(agent, "rollback", to=to, by=render.requester())
+    report(filed)
     if not wait:
-        return asked
-    outcome, _ = following.follow(agent, connect, asked["operation"], report, patience)
+        return {key: value for key, value in filed.items() if key != "event"}
+    outcome, _ = following.follow(agent, connect, filed["operation"], report, patience, events)
     return outcome

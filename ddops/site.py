@@ -98,17 +98,30 @@ def layers(flag: Path | None) -> list[Layer]:
     The lab's is read where there is none of these. Raises UsageError where there is none at all.
     """
     if named := flag or (Path(os.environ["DDOPS_SITE"]) if os.environ.get("DDOPS_SITE") else None):
-        return [config.layer(named)]
+        return [_layer(named)]
     project, user, lab = candidates()
-    found = [config.layer(path) for path in (user, project) if path.exists()]
+    found = [_layer(path) for path in (user, project) if path.exists()]
     if not found and lab.exists():
-        found = [config.layer(lab)]
+        found = [_layer(lab)]
     if not found:
         raise UsageError(
             "no site file",
             f"looked for {', '.join(str(p) for p in candidates())}",
             "ddops site init writes one; ddops lab up lab makes a host to try with",
         )
+    return found
+
+
+def _layer(path: Path) -> Layer:
+    """Returns a site file as a layer, its folders of diffs as they are seen from the file's own folder."""
+    found = config.layer(path)
+    parts = [found.below("overlay")]
+    hosts = found.below("hosts")
+    if hosts and isinstance(hosts.value, dict):
+        parts += [hosts.below(str(name), "overlay") for name in hosts.value]
+    for part in parts:
+        if part and isinstance(part.value, dict) and isinstance(named := part.value.get("diffs"), str) and named:
+            part.value["diffs"] = str(path.absolute().parent / Path(named).expanduser())
     return found
 
 

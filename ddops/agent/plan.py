@@ -29,6 +29,7 @@ def facts(of: Layout, about: dict[str, Any]) -> dict[str, Any]:
         "next_release": releases.next_number(of),
         "live": live.summary() if live else None,
         "known_good": known_good.summary() if known_good else None,
+        "overlay_held": releases.overlay_held(known_good),
         "live_runs": live is not None and systemd.show(live.unit).active == "active",
         "measured_load": service.measured_load(of),
         "measured_steps": measured_steps(of),

@@ -43,6 +43,7 @@ def check(op: Operation, trial: Release, way_back: Release | None) -> dict[str, 
     systemd.must_not_be_masked(
         trial.unit, layout.alias, *([layout.front_socket, layout.front_service] if trial.front else [])
     )
+    _hardware(trial)
     found["stack"] = _stack_of_trial(trial)
     if not request.get("force"):
         _not_proven_bad(layout, trial, found["stack"])
@@ -141,6 +142,23 @@ def same_stack(way_back: Release) -> str | None:
 def _undamaged(layout: Layout, python: str) -> None:
     if wrong := stack.damaged(layout, python):
         raise Refused("SGLang on this host is damaged", "; ".join(wrong[:3]), "reinstall it, known-good needs it too")
+
+
+def _hardware(trial: Release) -> None:
+    """Raises Refused where the host's GPUs are not what the profile is for; a profile without GPUs asks nobody."""
+    hardware = trial.manifest["hardware"]
+    if not int(hardware["gpus"]):
+        return
+    from .checks import gpus  # the supervisor keeps what it has loaded; many hosts never need this
+
+    for finding in gpus.check(hardware):
+        if finding["state"] == "bad":
+            raise Refused(
+                f"this host's GPUs are not what profile {trial.manifest['profile']} is for: "
+                f"{finding['name']}: {finding['found']}",
+                finding["why"],
+                finding["next"],
+            )
 
 
 def _stack_of_trial(trial: Release) -> dict[str, Any]:

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any
 
-from . import durable, patched_tree
+from . import carried, durable, patched_tree
 from .errors import Refused
 from .layout import Layout
 
@@ -120,8 +120,17 @@ def _differing(release: Release) -> list[str]:
     return found
 
 
-def unpack(layout: Layout, archive: bytes, manifest: bytes) -> Release:
+def overlay_held(release: Release | None) -> str:
+    """Returns what a release's overlay is told by, '' where there is none or it is not whole: then it must travel."""
+    if release is None or release.adopted or not carried.whole(release.directory, release.manifest["files"]):
+        return ""
+    return carried.digest(release.manifest["files"])
+
+
+def unpack(layout: Layout, archive: bytes, manifest: bytes, overlay_of: int | None = None) -> Release:
     """Stores a release: unpacked under a temporary name, verified, synced, renamed.
+
+    The archive has no overlay where it is that of release ``overlay_of``.
 
     Raises Refused where the archive has an unsafe member, differs from the manifest, its number is not the next
     one, or its diffs do not fit the host's SGLang.
@@ -145,6 +154,9 @@ def unpack(layout: Layout, archive: bytes, manifest: bytes) -> Release:
         with tarfile.open(fileobj=io.BytesIO(archive), mode="r:gz") as tar:
             for member in tar:
                 _extract(tar, member, incoming)
+        if overlay_of is not None:
+            for name, data in carried.copies(layout.release_dir(overlay_of), described["files"]).items():
+                _store(incoming, PurePosixPath(name), data)
         durable.write(incoming / MANIFEST, manifest)
         staged = Release(number, incoming, "", described)
         if wrong := _differing(staged):
@@ -171,18 +183,30 @@ def _extract(tar: tarfile.TarFile, member: tarfile.TarInfo, into: Path) -> None:
     name = PurePosixPath(member.name)
     if name.is_absolute() or ".." in name.parts or not (member.isreg() or member.isdir()):
         raise Refused(f"the archive holds an unsafe member: {member.name}", "", "report this")
+    if member.isdir():
+        _folders(into, [name, *name.parents])
+        return
+    source = tar.extractfile(member)
+    assert source is not None  # noqa: S101 - isreg() above
+    _store(into, name, source.read())
+
+
+def _store(into: Path, name: PurePosixPath, data: bytes) -> None:
+    _folders(into, list(name.parents))
     target = into / name
-    # only the overlay is for the service's own user; the rest is root's
-    public = name.parts[0] == "overlay"
-    folders = [p for p in [*name.parents, *([] if member.isreg() else [name])] if p.parts]
-    for folder in sorted(into / f for f in folders):
-        folder.mkdir(exist_ok=True)
-        folder.chmod(0o755 if public else 0o700)
-    if member.isreg():
-        source = tar.extractfile(member)
-        assert source is not None  # noqa: S101 - isreg() above
-        target.write_bytes(source.read())
-        target.chmod(0o644 if public else 0o600)
+    target.write_bytes(data)
+    target.chmod(0o644 if _public(name) else 0o600)
+
+
+def _folders(into: Path, names: list[PurePosixPath]) -> None:
+    for name in sorted(name for name in names if name.parts):
+        (into / name).mkdir(exist_ok=True)
+        (into / name).chmod(0o755 if _public(name) else 0o700)
+
+
+def _public(name: PurePosixPath) -> bool:
+    """Says whether the service's own user may read it: only the overlay; the rest is root's."""
+    return name.parts[0] == "overlay"
 
 
 def point(path: Path, release: Release, **more: Any) -> None:

@@ -131,12 +131,12 @@ def _operate_detached(layout: Layout) -> None:
     )  # fmt: skip
 
 
-def stage(layout: Layout, archive: bytes, manifest: bytes) -> dict[str, Any]:
+def stage(layout: Layout, archive: bytes, manifest: bytes, overlay_of: int | None) -> dict[str, Any]:
     """Stores a release that has arrived; returns its summary."""
     with lock.held(layout):
         if steplog.under_way(layout) is not None:
             raise lock.locked_by(layout)
-        return releases.unpack(layout, archive, manifest).summary()
+        return releases.unpack(layout, archive, manifest, overlay_of).summary()
 
 
 def follow(layout: Layout, operation: int, after: int, heartbeat_s: float = 1.0) -> Any:

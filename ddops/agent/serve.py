@@ -45,21 +45,38 @@ def _layout(args: dict[str, Any]) -> Layout:
 
 
 def _stage(args: dict[str, Any], payload: bytes) -> Iterator[dict[str, Any]]:
+    _install_supervisor(args)
     layout = _layout(args)
     described = json.loads(args["manifest"])
     copied, files = patched_tree.size(described["engine"]["python"]) if described.get("tree") else (0, 0)
     preflight.room(layout, len(payload) * 4 + copied, int(args["files"]) + files)
-    yield _result(requests.stage(layout, payload, args["manifest"].encode()))
+    yield _result(requests.stage(layout, payload, args["manifest"].encode(), args["overlay_of"]))
 
 
 def _install(args: dict[str, Any], _: bytes) -> Iterator[dict[str, Any]]:
-    packed = Path(sys.argv[0]) / "agent.pyz"  # this agent, beside its unpacked files
-    requests.install_supervisor(_layout(args), args["unit"], packed.read_bytes(), args["notify"])
+    _install_supervisor(args)
     yield _result({})
 
 
+def _install_supervisor(args: dict[str, Any]) -> None:
+    packed = Path(sys.argv[0]) / "agent.pyz"  # this agent, beside its unpacked files
+    requests.install_supervisor(_layout(args), args["unit"], packed.read_bytes(), args["notify"])
+
+
 def _file(args: dict[str, Any], _: bytes) -> Iterator[dict[str, Any]]:
-    yield _result({"operation": requests.file(_layout(args), args["request"])})
+    layout = _layout(args)
+    yield from _filed(layout, args, {"operation": requests.file(layout, args["request"])})
+
+
+def _rollback(args: dict[str, Any], _: bytes) -> Iterator[dict[str, Any]]:
+    layout = _layout(args)
+    yield from _filed(layout, args, requests.rollback(layout, args["to"], args["by"]))
+
+
+def _filed(layout: Layout, args: dict[str, Any], filed: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    """Yields what was filed and goes on with its steps: to be asked for them would take one more round trip."""
+    yield {"event": "filed", **filed}
+    yield from _with_ledger(layout, args, requests.follow(layout, filed["operation"], -1))
 
 
 def _follow(args: dict[str, Any], _: bytes) -> Iterator[dict[str, Any]]:
@@ -143,7 +160,7 @@ CALLS = {
     "stage": _stage,
     "file": _file,
     "follow": _follow,
-    "rollback": _simple(requests.rollback, "to", "by"),
+    "rollback": _rollback,
     "confirm": _simple(requests.confirm, "by"),
     "status": _simple(status.status),
     "ledger": _ledger,

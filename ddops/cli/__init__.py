@@ -7,14 +7,21 @@ import signal
 import sys
 
 from .. import __version__
+from . import first_word
 
 
 def main() -> None:
     """Runs ``ddops``; ends the process with the documented exit code."""
     if sys.argv[1:] in (["--version"], ["-V"]):
-        sys.stdout.write(f"ddops {__version__}\n")
+        try:
+            sys.stdout.write(f"ddops {__version__}\n")
+            sys.stdout.flush()
+        except OSError as error:
+            sys.stderr.write(f"error: the output could not be written\n  {error.strerror}\n")
+            os._exit(1)
         return
     signal.signal(signal.SIGINT, _interrupt)
+    first_word.say(sys.argv[1:])
     try:
         from .app import end, run
     except KeyboardInterrupt:

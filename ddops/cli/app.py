@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import errno
 import os
 import sys
 import tempfile
@@ -79,6 +81,11 @@ def run(arguments: list[str]) -> int:
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return ExitCode.OK
+    except OSError as error:
+        if error.errno not in (errno.ENOSPC, errno.EDQUOT):
+            return _unexpected(error, as_json=as_json)
+        lost = output.lost(error)
+        return output.error(lost.what, lost.why, lost.hint, lost.exit_code, as_json=as_json)
     except Exception as error:  # noqa: BLE001 - the last place: nothing may end in a traceback on the screen
         return _usage(error, as_json=as_json) or _unexpected(error, as_json=as_json)
     if result == ExitCode.INTERRUPTED:  # typer's own way to say so, too
@@ -111,7 +118,8 @@ def _usage(error: Exception, *, as_json: bool) -> int:
         context = getattr(error, "ctx", None)
         what, hint = str(error.format_message()), f"{context.command_path if context else 'ddops'} -h"  # type: ignore[attr-defined]
         why = "the command line cannot be understood"
-        output.document({"error": {"code": int(ExitCode.USAGE), "what": what, "why": why, "hint": hint}})
+        with contextlib.suppress(output.OutputLost):
+            output.document({"error": {"code": int(ExitCode.USAGE), "what": what, "why": why, "hint": hint}})
     return int(ExitCode.USAGE)
 
 

@@ -22,8 +22,6 @@ _COLOURS = {
 def tell(kind: str, outcome: dict[str, Any], *, as_json: bool) -> int:
     """Prints an outcome; returns the exit code that is true of the host."""
     code = of_outcome(kind, outcome)
-    if as_json:
-        output.document({**outcome, "exit_code": int(code)})
     host, release = outcome["host"], outcome.get("release") or {}
     word = paint(outcome["outcome"], _COLOURS.get(outcome["outcome"], "red"))
     say()
@@ -42,8 +40,14 @@ def tell(kind: str, outcome: dict[str, Any], *, as_json: bool) -> int:
         hint = (outcome.get("rollback") or reason or {}).get("hint")
     if hint:
         say(f"\nhint: {hint}")
-    if not as_json:
-        output.data(f"{outcome['outcome']} release={release.get('release')} live={host.get('live')}")
+    try:
+        if as_json:
+            output.document({**outcome, "exit_code": int(code)})
+        else:
+            output.data(f"{outcome['outcome']} release={release.get('release')} live={host.get('live')}")
+    except output.OutputLost as lost:
+        lost.exit_code = code or lost.exit_code  # the exit code is the host's truth all the same
+        raise
     return int(code)
 
 

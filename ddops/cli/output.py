@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import shutil
 import sys
 from typing import Any
+
+from ..errors import DdopsError
 
 _COLOURS = {"green": 32, "red": 31, "yellow": 33, "dim": 2, "bold": 1}
 
@@ -35,9 +38,27 @@ def asking(host: str) -> None:
         say(paint(f"asking {host}", "dim"))
 
 
+class OutputLost(DdopsError):
+    """What was asked for could not be written: a full disk."""
+
+    def __init__(self, error: OSError) -> None:
+        super().__init__("the output could not be written", error.strerror or type(error).__name__)
+
+
 def data(text: str) -> None:
-    """Writes one line of what was asked for."""
-    sys.stdout.write(text + "\n")
+    """Writes one line of what was asked for; raises OutputLost, or BrokenPipeError where nobody reads it."""
+    try:
+        sys.stdout.write(text + "\n")
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        raise lost(error) from None
+
+
+def lost(error: OSError) -> OutputLost:
+    """Returns what is told of an output that cannot be written; what is held back of it goes nowhere from here on."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    return OutputLost(error)
 
 
 def row(text: str) -> None:
@@ -47,8 +68,8 @@ def row(text: str) -> None:
 
 
 def document(value: Any) -> None:
-    """Writes the one JSON document of a command."""
-    sys.stdout.write(json.dumps(value, indent=1) + "\n")
+    """Writes the one JSON document of a command; raises as ``data``."""
+    data(json.dumps(value, indent=1))
 
 
 def error(what: str, why: str, hint: str, code: int, *, as_json: bool) -> int:
@@ -59,5 +80,6 @@ def error(what: str, why: str, hint: str, code: int, *, as_json: bool) -> int:
     if hint:
         say(f"\nhint: {hint}")
     if as_json:
-        document({"error": {"code": int(code), "what": what, "why": why, "hint": hint}})
+        with contextlib.suppress(OutputLost):  # it has been said above
+            document({"error": {"code": int(code), "what": what, "why": why, "hint": hint}})
     return int(code)

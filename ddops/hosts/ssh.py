@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import socket
-import threading
+from functools import partial
 from typing import Any
 
 import fabric
@@ -12,11 +11,11 @@ import paramiko
 from .. import quoting
 from ..errors import Unreachable, UsageError
 from ..site import HostEntry
-from . import host_keys
+from . import host_keys, transport
 from .lines import Lines
+from .transport import DEAD_AFTER_S
 
 CONNECT_TIMEOUT_S = 10
-DEAD_AFTER_S = 5
 
 
 class SshChannel:
@@ -64,7 +63,7 @@ class SshHost:
         self.name = name
         self._entry = entry
         try:
-            self._connection = self._hop(entry.address, entry.user, entry.port, jump=entry.jump)
+            self._connection = self._hop(entry.address, entry.user, entry.port, jump=entry.jump, last=True)
         except (ValueError, RecursionError) as error:  # a port that is none; hosts that jump through each other
             raise UsageError(
                 f"no way to {name} can be made of '{entry.address}'", str(error), "correct the site file or ssh_config"
@@ -79,6 +78,7 @@ class SshHost:
         port: int | None = None,
         jump: str | None = None,
         through: Any = None,
+        last: bool = False,
     ) -> Any:
         """Returns a connection that is not open yet, ``through`` another one or as ``jump`` and ssh_config say."""
         entry = self._entry
@@ -86,7 +86,7 @@ class SshHost:
             "banner_timeout": CONNECT_TIMEOUT_S,
             "auth_timeout": CONNECT_TIMEOUT_S,
             "channel_timeout": CONNECT_TIMEOUT_S,
-            "transport_factory": _transport,
+            "transport_factory": partial(transport.make, ahead=last and entry.identity_file is not None),
         }
         if entry.identity_file:
             path = entry.identity_file.expanduser()
@@ -127,14 +127,8 @@ class SshHost:
         try:
             if not self._connection.is_connected:
                 self._connection.open()
-            channel = self._connection.create_session()
-            # paramiko waits for the host's word on a command for ever
-            impatience = threading.Timer(CONNECT_TIMEOUT_S, self._connection.transport.close)
-            impatience.start()
-            try:
-                channel.exec_command(quoting.shell(words))
-            finally:
-                impatience.cancel()
+            channel = self._connection.transport.session()
+            transport.start(channel, quoting.shell(words))
         except paramiko.BadHostKeyException as error:
             raise host_keys.changed(self._stuck(), self._entry.known_hosts, error) from None
         except paramiko.AuthenticationException as error:
@@ -185,14 +179,3 @@ class SshHost:
         if self._connection.port != 22:
             words += ["-p", str(self._connection.port)]
         return quoting.shell([*words, f"{self.user}@{self._connection.original_host}", "true"])
-
-
-def _transport(sock: Any, **more: Any) -> paramiko.Transport:
-    """Returns a transport on a socket of our own kind; a channel through another hop has nothing to set."""
-    if isinstance(sock, socket.socket):
-        # without it each small message waits for the peer's delayed acknowledgement: 40 ms
-        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        if hasattr(socket, "TCP_USER_TIMEOUT"):  # Linux
-            # a write to a peer that is gone would wait for a quarter of an hour
-            sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, DEAD_AFTER_S * 1000)
-    return paramiko.Transport(sock, **more)

@@ -120,3 +120,37 @@ def test_a_key_that_is_not_the_known_one_is_bad_and_no_host_that_is_down(stub: S
     assert (ssh["state"], host["unreachable"]) == ("bad", False)
     assert "is not known" in ssh["found"]
     assert "ssh-" in ssh["next"]
+
+
+GPU = "1, NVIDIA B300 SXM6 AC, 580.95.05, {cap}, {memory}, 1100.00"
+SMI = "/usr/local/bin/nvidia-smi"
+
+
+def test_a_deploy_is_refused_before_anything_stops_where_the_gpus_are_not_the_profiles(served: ServiceHost) -> None:
+    path = Path(served.environment["DDOPS_SITE"])
+    values = yaml.safe_load(path.read_text())
+    wanted = {"arch": "sm_103", "gpus": 2, "gpu_memory_mib": 275040}
+    ours = {"hardware": wanted, "launch": {"arguments": {"tp-size": 2}}}
+    path.write_text(yaml.safe_dump({**values, "profiles": {"lab": ours}}))
+    right = GPU.format(cap="10.3", memory="275040")
+    hosts = {
+        "gpus: nvidia-smi is not on this host": None,
+        "gpus: 1 x NVIDIA B300 SXM6 AC": f"echo '{right}'",
+        "gpu arch: sm_120": f"yes '{GPU.format(cap='12.0', memory='275040')}' | head -2",
+        "gpu memory: 97887 MiB each": f"yes '{GPU.format(cap='10.3', memory='97887')}' | head -2",
+    }
+    for at, (said, script) in enumerate(hosts.items()):
+        if script:
+            served.write(SMI, f"#!/bin/sh\n{script}\n")
+            served.on("chmod", "755", SMI)
+        with unchanged(served):
+            ran = served.deploy(9)
+        assert ran.code == 5, ran
+        assert ran.document["reason"]["what"].endswith(f"profile lab is for: {said}"), ran
+        assert ran.document["reason"]["hint"]
+        assert [e["step"] for e in served.steps(3 + at) if e["event"] == "step"] == ["preflight"]
+
+    served.write(SMI, f"#!/bin/sh\nyes '{right}' | head -2\n")
+    ran = served.deploy(9)
+    assert ran.code == 3, "the stub does not say its tp-size"
+    assert [e["step"] for e in served.steps(7) if e["event"] == "step-done"][:2] == ["preflight", "drain"]

@@ -85,8 +85,9 @@ class Scripted:
                 raise event
             yield event
 
-    def ask(self, call: str, **args: Any) -> Any:
-        return next(self.events(call))
+    def until(self, wanted: str, call: str, **args: Any) -> Any:
+        events = self.events(call)
+        return next(events), events
 
     def close(self) -> None:
         pass

@@ -40,22 +40,55 @@ def test_version(tmp_path: Path) -> None:
     assert json.loads(ddops("version", "--json", folder=tmp_path).stdout) == {"version": __version__}
 
 
-def test_output_that_cannot_be_written_is_an_error_and_one_that_nobody_reads_is_none() -> None:
-    argv, environment = [sys.executable, "-m", "ddops", "version", "--json"], {"PATH": "/usr/bin:/bin"}
+def ddops_to(stdout: IO[str], *args: str, **variables: str) -> subprocess.CompletedProcess[str]:
+    argv, environment = [sys.executable, "-m", "ddops", *args], {"PATH": "/usr/bin:/bin", **variables}
+    return subprocess.run(argv, env=environment, stdout=stdout, stderr=subprocess.PIPE, text=True, check=False)
 
-    def run(stdout: IO[str]) -> subprocess.CompletedProcess[str]:
-        return subprocess.run(argv, env=environment, stdout=stdout, stderr=subprocess.PIPE, text=True, check=False)
 
+@pytest.mark.parametrize(
+    ("args", "code"),
+    [
+        (["version", "--json"], 1), (["--version"], 1), (["--help"], 1), (["faults", "list"], 1),
+        (["status", "--json", "--host", "root@127.0.0.1:1"], 6), (["nothing", "--json"], 2),
+    ],
+)  # fmt: skip
+def test_output_that_cannot_be_written_is_said_once_and_a_code_that_is_truer_stays(args: list[str], code: int) -> None:
+    for variables in ({}, {"PYTHONUNBUFFERED": "1"}):
+        with open("/dev/full", "w") as full:
+            lost = ddops_to(full, *args, **variables)
+        assert lost.returncode == code, lost.stderr
+        assert "Traceback" not in lost.stderr
+        assert "something unexpected" not in lost.stderr
+        if code == 1:
+            assert lost.stderr == "error: the output could not be written\n  No space left on device\n"
+
+
+TELLS = """
+import os, sys
+from ddops.cli import app, outcome
+
+what = {"outcome": "rolled-back", "seconds": 1.0, "host": {"live": 1}, "reason": {"what": "a gate"}}
+app.app = lambda *args, **more: outcome.tell("deploy", what, as_json=sys.argv[1] == "--json")
+os._exit(app.end(app.run(sys.argv[1:])))  # as ddops ends
+"""
+
+
+@pytest.mark.parametrize("how", ["--json", "--plain"])
+def test_an_outcome_that_cannot_be_written_keeps_its_exit_code(how: str) -> None:
     with open("/dev/full", "w") as full:
-        lost = run(full)
-    assert lost.returncode == ExitCode.UNEXPECTED
-    assert "could not be written" in lost.stderr
-    assert "No space left" in lost.stderr
+        for variables in ({}, {"PYTHONUNBUFFERED": "1"}):
+            argv, environment = [sys.executable, "-c", TELLS, how], {"PATH": "/usr/bin:/bin", **variables}
+            told = subprocess.run(argv, env=environment, stdout=full, stderr=subprocess.PIPE, text=True, check=False)
+            assert told.returncode == ExitCode.ROLLED_BACK, told.stderr
+            assert "a gate" in told.stderr
+            assert told.stderr.endswith("error: the output could not be written\n  No space left on device\n")
 
+
+def test_output_that_nobody_reads_is_no_error() -> None:
     reader, writer = os.pipe()
     os.close(reader)
     with open(writer, "w") as closed:
-        unread = run(closed)
+        unread = ddops_to(closed, "version", "--json")
     assert (unread.returncode, unread.stderr) == (0, "")
 
 

@@ -14,6 +14,7 @@ import pytest
 import yaml
 
 from ddops import deploy, diffs, overlay, profile, render
+from ddops import site as sites
 from ddops.agent import patched_tree
 from ddops.agent.errors import Refused
 from ddops.agent.unified_diff import DiffError, FileDiff, apply, apply_all, parse
@@ -231,6 +232,25 @@ def test_a_folder_without_its_pins_or_with_those_of_others_is_a_mistake(tmp_path
     (folder / "one.diff").write_text("hello\n")
     with pytest.raises(UsageError, match=r"diffs/one\.diff is no diff that can be applied"):
         diffs.load(folder)
+
+
+def test_a_folder_of_diffs_is_looked_for_from_the_site_file_and_not_from_here(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = folder_of(tmp_path, spec())
+    (tmp_path / "conf").mkdir()
+    (tmp_path / "else/where").mkdir(parents=True)
+    site = {"hosts": {"a": {"address": "a"}, "b": {"address": "b", "overlay": {"diffs": str(folder)}},
+                      "c": {"address": "c", "overlay": {"diffs": f"../conf/../{folder.name}"}}},
+            "engine": {"python": "/p"}, "model": "/m", "overlay": {"diffs": f"../{folder.name}"}}  # fmt: skip
+    (tmp_path / "conf/site.yaml").write_text(yaml.safe_dump(site))
+    monkeypatch.chdir(tmp_path / "else/where")
+    for flag in (tmp_path / "conf/site.yaml", Path("../../conf/site.yaml")):
+        found = sites.load(flag)
+        for entry in found.hosts.values():
+            there = diffs.of(found.at(entry))
+            assert there, entry
+            assert there.pins.sglang == spec()["sglang"]
 
 
 def rendered(of: profile.Profile, entry: OverlayEntry) -> render.Rendered:

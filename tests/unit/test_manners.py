@@ -58,14 +58,31 @@ def test_colour_and_lines_that_are_written_over_are_for_terminals_that_want_them
     assert "\033[3" not in on_a_terminal(steps, NO_COLOR="1"), "moving the cursor is no colour"
 
 
-@pytest.mark.parametrize("args", [["status"], ["history"], ["diff", "lab"], ["site", "check"], ["doctor"]])
-def test_a_terminal_is_told_whom_a_command_waits_for(args: list[str], tmp_path: Path) -> None:
+AT_A_HOST = (
+    ["status"], ["history"], ["logs"], ["watch"], ["doctor"], ["diff", "lab"], ["deploy", "lab"], ["rollback"],
+    ["adopt", "x", "--profile", "lab"], ["bench"], ["eval", "smoke", "--profile", "lab"], ["pause"], ["resume"],
+    ["confirm"],
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("args", AT_A_HOST, ids=lambda args: str(args[0]))
+def test_a_terminal_is_told_at_once_what_a_command_does_and_then_whom_it_waits_for(
+    args: list[str], tmp_path: Path
+) -> None:
     (tmp_path / "site.yaml").write_text(UNREACHABLE)
     argv = [sys.executable, "-m", "ddops", *args]
     shown = on_a_terminal(argv, DDOPS_SITE=str(tmp_path / "site.yaml"), NO_COLOR="1")
-    first, rest = shown.split("\r\n", 1)
-    assert first.startswith("asking ")
+    first, second, rest = shown.split("\r\n", 2)
+    assert first == "reading the site file"
+    assert second.startswith(("asking ", "connecting to "))
     assert "127.0.0.1" in rest or "cannot connect" in rest
+
+
+def test_the_first_word_comes_before_anything_heavy_is_imported(tmp_path: Path) -> None:
+    (tmp_path / "typer").mkdir()
+    (tmp_path / "typer/__init__.py").write_text("import os; os.write(2, b'typer comes'); os._exit(3)")
+    shown = on_a_terminal([sys.executable, "-m", "ddops", "status"], PYTHONPATH=str(tmp_path), NO_COLOR="1")
+    assert shown == "reading the site file\r\ntyper comes"
 
 
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])

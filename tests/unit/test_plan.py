@@ -35,6 +35,9 @@ class StandIn:
     about: dict[str, Any] = field(default_factory=dict)
     evidence: list[dict[str, Any]] = field(default_factory=list)
 
+    def begin(self) -> None:
+        pass
+
     def ask(self, call: str, **args: Any) -> Any:
         self.asked.append(call)
         if call == "texts":

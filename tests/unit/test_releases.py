@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from ddops.agent import releases
+from ddops.agent import carried, releases
 from ddops.agent.errors import Refused
 from ddops.agent.layout import Layout, layout_of
 
@@ -47,6 +47,27 @@ def test_a_release_arrives_whole(layout: Layout) -> None:
     assert releases.next_number(layout) == 2
     assert (release.directory / "overlay/pkg").stat().st_mode & 0o777 == 0o755
     assert (release.directory / "lab-0001.service").stat().st_mode & 0o777 == 0o600
+
+
+def test_an_overlay_that_the_host_has_need_not_travel_again(layout: Layout) -> None:
+    first = releases.unpack(layout, packed(FILES), manifest(1, FILES))
+    files = {"lab-0002.service": b"[Unit]\n", "overlay/pkg/a.py": FILES["overlay/pkg/a.py"]}
+    held = releases.overlay_held(first)
+    assert held == carried.digest(json.loads(manifest(2, files))["files"])
+    assert held != carried.digest(json.loads(manifest(2, {"overlay/pkg/a.py": b"x = 2\n"}))["files"])
+
+    own = packed({"lab-0002.service": b"[Unit]\n"})
+    release = releases.unpack(layout, own, manifest(2, files), overlay_of=1)
+    assert releases.problems(release) == []
+    assert (release.directory / "overlay/pkg/a.py").read_bytes() == b"x = 1\n"
+    assert (release.directory / "overlay/pkg/a.py").stat().st_mode & 0o777 == 0o644
+    assert (release.directory / "overlay/pkg").stat().st_mode & 0o777 == 0o755
+
+    (first.directory / "overlay/pkg/a.py").write_bytes(b"x = 9\n")
+    assert releases.overlay_held(first) == "", "what is damaged is not used again"
+    with pytest.raises(Refused, match="does not match"):
+        releases.unpack(layout, packed({"lab-0003.service": b""}), manifest(3, FILES), overlay_of=1)
+    assert releases.numbers(layout) == [1, 2]
 
 
 @pytest.mark.parametrize("name", ["/etc/passwd", "../../escape", "a/../../b"])
