@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
-from .output import data, paint, say
+from .output import OutputLost, data, paint, say
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -141,10 +141,14 @@ def tell(study: Study, ended: Ended, csv: Path | None, plot: Path | None, *, as_
     from ..sweep import rows
 
     say()
-    if as_json:
-        data(json.dumps(rows.result_json(study, int(ended.code))))
-    else:
-        show(study)
+    try:
+        if as_json:
+            data(json.dumps(rows.result_json(study, int(ended.code))))
+        else:
+            show(study)
+    except OutputLost as lost:
+        lost.exit_code = ended.code or lost.exit_code  # the study has it all, and the exit code is the host's truth
+        raise
     keep(study, csv, plot)
     say(f"study: {study.path}")
     if not ended.done:

@@ -60,6 +60,13 @@ class Host:
     host: Any = field(default_factory=lambda: SimpleNamespace(name="gpu-1"))
     staged: int = 1
 
+    def begin(self) -> None:
+        """There is no connection to begin."""
+
+    def until(self, _: str, call: str, **args: Any) -> tuple[dict[str, Any], Iterator[dict[str, Any]]]:
+        filed = self.ask(call, **args)
+        return {"event": "filed", **filed}, self.events("follow", operation=filed["operation"])
+
     def close(self) -> None:
         """Nothing is held open."""
 
@@ -74,7 +81,7 @@ class Host:
             return {
                 "hostname": "gpu-1", "next_release": self.staged + 1, "live": self.known_good,
                 "known_good": self.known_good, "live_runs": True, "measured_load": 600.0, "measured_steps": self.steps,
-                "ledger_problem": "", "records": False,
+                "ledger_problem": "", "overlay_held": "", "records": False,
                 "stack": {"sglang": "0.5.16", "environment": "e", "model": "m"}, "exposure": None,
                 "evidence": [bad | {"other": []}] if budget in self.bad_budgets else [],
             }  # fmt: skip
