@@ -12,8 +12,10 @@ from xml.etree import ElementTree
 import pytest
 
 from ddops.cli import swept
+from ddops.cli.output import OutputLost
 from ddops.sweep import chart, picture, rows
 from ddops.sweep.result import Result
+from ddops.sweep.running import DOWN, Ended
 
 from .made import bad, cell, good, head, written
 
@@ -170,6 +172,20 @@ def test_a_picture_without_matplotlib_says_how_to_get_it(tmp_path: Path) -> None
     assert "hint: pip install 'ddops[plot]'" in done.stderr
     assert study("--plot", str(tmp_path / "s.jpg")).returncode == 2
     assert study("--csv", str(tmp_path / "s.csv")).returncode == 0
+
+
+def test_a_lost_output_keeps_the_exit_code_that_is_true_of_the_host(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(_: str) -> None:
+        raise OutputLost(OSError(28, "No space left on device"))
+
+    monkeypatch.setattr(swept, "data", full)
+    with written(tmp_path / "s", *FIELD, why="") as of:
+        for ended, code in ((DOWN, 4), (Ended("done"), 1)):
+            with pytest.raises(OutputLost) as error:
+                swept.tell(of, ended, None, None, as_json=True)
+            assert error.value.exit_code == code
 
 
 def test_studies_are_listed(tmp_path: Path) -> None:
