@@ -19,7 +19,7 @@ types: $(VENV)/ready-dev
 	$(VENV)/bin/mypy
 
 unit: $(VENV)/ready-dev
-	$(VENV)/bin/pytest -m "not lab"
+	$(VENV)/bin/pytest -m "not lab" -n 2
 
 # the overlay's own tests, in the environment of the engine that it changes
 overlay: $(VENV)/ready-dev

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import contextlib
 import hashlib
 import json
@@ -44,9 +45,16 @@ sys.exit(main(["serve"]))
 """
 
 PYTHON = "/usr/bin/python3"
+# one word without a line's end or a comma: a sudoers rule can hold it as it is
+_ONE_WORD = f"import binascii;exec(binascii.a2b_base64('{base64.b64encode(_BOOT.encode()).decode()}'))"
 ANSWER_S = 60.0
 SILENCE_S = 5.0  # the agent sends something every second, whatever it is about
 START_S = 20.0  # before it does there are sudo and PAM, which may ask a directory
+
+
+def command(agent: bytes) -> list[str]:
+    """Returns the command that becomes this agent on a host."""
+    return [PYTHON, "-IS", "-c", _ONE_WORD, hashlib.sha256(agent).hexdigest(), str(len(agent))]
 
 
 class Agent:
@@ -103,11 +111,11 @@ class Agent:
         said = channel.errors()
         self._drop()
         if self.host.as_root and ("sudo" in said or "not allowed to" in said):
-            rule = f"{self.host.user} ALL=(root) NOPASSWD: {PYTHON}"
             return Refused(
-                f"{self.host.name}: {self.host.user} cannot become root without a password",
+                f"{self.host.name}: {self.host.user} may not run this ddops' agent as root without a password",
                 said,
-                f"on the host: echo '{rule}' | sudo tee /etc/sudoers.d/ddops; or user: root in the site file",
+                f"ddops sudoers {self.host.user} prints what belongs in /etc/sudoers.d/ddops there; or user: root in "
+                "the site file",
             )
         return self._lost(f"{self.host.name}: the agent ended", said or "no reason was given")
 
@@ -149,9 +157,7 @@ class Agent:
 
     def _start(self) -> Channel:
         """Connects and starts the agent."""
-        agent = resources.agent()
-        words = [PYTHON, "-IS", "-c", _BOOT, hashlib.sha256(agent).hexdigest(), str(len(agent))]
-        return self.host.open([*self.host.as_root, *words])
+        return self.host.open([*self.host.as_root, *command(resources.agent())])
 
     def close(self) -> None:
         """Ends the channel and the connection."""

@@ -221,7 +221,7 @@ def _promote(op: Operation, trial: Release, way_back: Release | None) -> None:
     with op.log.step("promote") as found:
         if op.request.get("rebooted"):
             service.settle(op, trial, "settle")
-        found.update(promote(op.layout, trial, way_back))
+        found.update(promote(op.layout, trial))
         op.check()
     op.unwatch()
 

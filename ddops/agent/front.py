@@ -34,6 +34,7 @@ def install(layout: Layout, release: Release) -> None:
 def open_to(layout: Layout, release: Release, *, trial: bool) -> None:
     """Sends the public port to a release. A release without a front owns the public port itself."""
     if not release.front:
+        durable.remove(layout.front_target_of_trial)  # of a trial that is gone
         return
     install(layout, release)
     port, target = int(release.front["port"]), _line(release)
@@ -60,7 +61,18 @@ def open_to(layout: Layout, release: Release, *, trial: bool) -> None:
 
 
 def keep_open_to(layout: Layout, release: Release) -> None:
-    """Makes a release the one that the front finds from now on, after a boot too."""
+    """Makes a release the one that the front finds from now on, after a boot too.
+
+    On a full disk it finds it until the next boot: the supervisor stores it when there is room.
+    """
+    try:
+        store_target(layout, release)
+    except OSError:
+        durable.write(layout.front_target_of_trial, _line(release).encode(), mode=0o644)
+
+
+def store_target(layout: Layout, release: Release) -> None:
+    """As ``keep_open_to``, but a full disk raises OSError."""
     if not layout.front_target.exists() or layout.front_target.read_text() != _line(release):
         durable.write(layout.front_target, _line(release).encode(), mode=0o644)
     durable.remove(layout.front_target_of_trial)

@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shutil
 from typing import Any
 
 from . import durable, front, releases, systemd
-from .errors import AgentError
+from .errors import AgentError, Refused
 from .layout import UNITS, Layout
 from .releases import Release
 
+PROMOTED = "promoted.json"  # beside a release's files: it was good once
 KEPT_PROMOTED = 5
 KEPT_FAILED = 5
 
 
-def promote(layout: Layout, release: Release, before: Release | None) -> dict[str, Any]:
+def promote(layout: Layout, release: Release) -> dict[str, Any]:
     """Makes a running release known-good; every part can be repeated.
 
     The rename of the alias is the moment that counts: before it the old known-good boots, after it
@@ -25,10 +27,8 @@ def promote(layout: Layout, release: Release, before: Release | None) -> dict[st
     make_boot(layout, release)
     releases.point(layout.known_good, release)
     releases.point(layout.live, release)
-    durable.write_json(release.directory / "promoted.json", {"release": release.number})
+    durable.write_json(release.directory / PROMOTED, {"release": release.number})
     systemd.unlink_trial(release.unit)
-    if before and not before.adopted and before.number != release.number:
-        forget_unit(before)
     systemd.daemon_reload()
     now = systemd.show(release.unit)
     running = now.main_pid and now.main_pid == was.main_pid
@@ -39,6 +39,7 @@ def promote(layout: Layout, release: Release, before: Release | None) -> dict[st
             f"systemctl status {release.unit}",
         )
     install_rollback_script(layout)
+    forget_others(layout, release)  # last: on a disk that is full by now they could not be written again
     try:
         pruned: Any = prune(layout)
     except (OSError, AgentError) as error:
@@ -60,8 +61,21 @@ def make_boot(layout: Layout, release: Release) -> None:
     systemd.make_boot(layout, release.unit)
 
 
+def forget_others(layout: Layout, keep: Release) -> None:
+    """Takes the units of all releases away but ``keep``'s and the one that boots, adopted ones left alone.
+
+    Also that of a trial whose end could not be waited for, or whose promotion failed half-way.
+    """
+    for number in releases.numbers(layout):
+        with contextlib.suppress(Refused):  # one that is damaged was never started with these files
+            release = releases.load(layout, number)
+            if not release.adopted and release.unit not in (keep.unit, systemd.boots(layout)):
+                forget_unit(release)
+
+
 def forget_unit(release: Release) -> None:
-    """Takes a former known-good's unit out of /etc; its text stays in the release."""
+    """Takes a release's unit away; its text stays in the release."""
+    systemd.unlink_trial(release.unit)
     durable.remove(UNITS / release.unit)
     shutil.rmtree(UNITS / f"{release.unit}.wants", ignore_errors=True)
 
@@ -72,7 +86,8 @@ def install_rollback_script(layout: Layout) -> None:
 # does what 'ddops rollback' does, with nothing but this host: {layout.rollback_script} [RELEASE]
 exec /usr/bin/python3 -IS {layout.agent} rollback {layout.name} "$@"
 """
-    durable.write(layout.rollback_script, script.encode(), mode=0o755)
+    if not layout.rollback_script.exists() or layout.rollback_script.read_text() != script:
+        durable.write(layout.rollback_script, script.encode(), mode=0o755)
 
 
 def prune(layout: Layout) -> list[int]:
@@ -87,7 +102,7 @@ def prune(layout: Layout) -> list[int]:
         directory = layout.release_dir(number)
         if number in kept or releases.load(layout, number).adopted:
             continue
-        (promoted if (directory / "promoted.json").exists() else failed).append(number)
+        (promoted if (directory / PROMOTED).exists() else failed).append(number)
     gone = promoted[KEPT_PROMOTED:] + failed[KEPT_FAILED:]
     for number in gone:
         aside = layout.releases / f".pruned-{number:04d}"

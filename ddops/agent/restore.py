@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from . import front, releases, service, systemd
+from . import durable, front, releases, service, systemd
 from .errors import AgentError, GateFailed, Refused, ServiceDown
 from .gates.smoke import smoke
 from .layout import UNITS, Layout
 from .operation import Operation
-from .promote import forget_unit, make_boot, promote
+from .promote import PROMOTED, forget_unit, make_boot
 from .releases import Release
 from .systemd import SystemdError
 
@@ -49,20 +49,22 @@ def restore(op: Operation, trial: Release | None, way_back: Release | None) -> d
     try:
         if way_back is None:
             if trial:
+                if systemd.boots(op.layout) == trial.unit:
+                    durable.remove(op.layout.known_good)  # its promotion failed half-way
+                    systemd.boot_nothing(op.layout)
+                    durable.remove(trial.directory / PROMOTED)
                 _end_trial(op, trial)
             raise ServiceDown("there is no way back", "this was the first release: --first was given")
         if not op.log.begun("stop") and (found := _reopen(op, way_back)):
             return found
         _close_front(op, front.public_port(trial, way_back))
-        if systemd.boots(op.layout) != way_back.unit:
-            make_boot(op.layout, way_back)  # a promotion failed half-way; the load of known-good may be long
+        if not is_known_good(op.layout, way_back):
+            _take_back(op, trial, way_back)
         if trial:
             _end_trial(op, trial)
         service.end_strays(op, way_back)
         found = service.settle(op, way_back, "return")
         front.open_to(op.layout, way_back, trial=False)
-        if not is_known_good(op.layout, way_back):
-            promote(op.layout, way_back, trial)
     except ServiceDown:
         raise
     except Exception as error:
@@ -75,6 +77,20 @@ def restore(op: Operation, trial: Release | None, way_back: Release | None) -> d
         ) from error
     op.unwatch()
     return found
+
+
+def _take_back(op: Operation, trial: Release | None, way_back: Release) -> None:
+    """Takes back a promotion that failed half-way, before anything that may fail or last.
+
+    What boots is renamed, which needs no room; a full disk keeps only the pointer, which the supervisor mends.
+    """
+    make_boot(op.layout, way_back)
+    try:
+        releases.point(op.layout.known_good, way_back)
+    except OSError as error:
+        op.log.write("warning", what=f"the pointer known-good cannot be written: {error}")
+    if trial:
+        durable.remove(trial.directory / PROMOTED)  # no rollback may go to it
 
 
 def _close_front(op: Operation, port: int | None) -> None:
@@ -112,6 +128,5 @@ def _reopen(op: Operation, way_back: Release) -> dict[str, Any]:
 def _end_trial(op: Operation, trial: Release) -> None:
     with op.log.step("end-trial") as found:
         found.update(service.take_down(op, trial, at_once=True))
-        systemd.unlink_trial(trial.unit)
         forget_unit(trial)
         systemd.daemon_reload()

@@ -108,7 +108,7 @@ def _return_to(op: Operation, target: Release, live: Release | None) -> dict[str
         front.open_to(layout, target, trial=False)
         if not restore.is_known_good(layout, target):
             with op.log.step("promote"):
-                promote(layout, target, live)
+                promote(layout, target)
     except ServiceDown:
         raise
     except Exception as error:

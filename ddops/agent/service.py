@@ -13,6 +13,7 @@ from .gates.ready import serving
 from .gates.smoke import smoke
 from .layout import UNITS, Layout
 from .operation import TICK_S, Operation
+from .promote import forget_others
 from .releases import Release
 from .watch import EngineWatch
 
@@ -148,7 +149,10 @@ def take_down(op: Operation, release: Release, *, at_once: bool) -> dict[str, An
 
 
 def end_strays(op: Operation, keep: Release) -> None:
-    """Ends every release of the service that runs and is not the one to keep, also those whose files are damaged."""
+    """Ends every release of the service that runs and is not the one to keep, also those whose files are damaged.
+
+    Nothing is left of their units, but of the one that boots.
+    """
     output = systemd.systemctl("list-units", "--all", "--plain", "--no-legend", f"{op.layout.name}-[0-9]*.service")
     for name in (line.split()[0] for line in output.splitlines() if line.strip()):
         unit = systemd.show(name)
@@ -159,7 +163,7 @@ def end_strays(op: Operation, keep: Release) -> None:
         if alive := processes.pids(unit.cgroup):
             who = ", ".join(processes.describe(p) for p in sorted(alive))
             raise ServiceDown(f"{name} is not gone: {who}", "nothing is started beside it", "end it by hand")
-        systemd.unlink_trial(name)
+    forget_others(op.layout, keep)
 
 
 def _left(unit: systemd.Unit, release: Release) -> str:

@@ -122,6 +122,9 @@ def _store(layout: Layout, outcome: dict[str, Any]) -> dict[str, Any]:
     """Stores the outcome with what is really on the host now; waits for room on a full disk."""
     while True:
         try:
+            if outcome["outcome"] != "refused":
+                _mend_known_good(layout)
+                _mend_front(layout)
             _mend_live(layout)
             outcome = {**outcome, "host": _read_back(layout)}
             steplog.finish(layout, outcome["operation"], outcome)
@@ -131,6 +134,24 @@ def _store(layout: Layout, outcome: dict[str, Any]) -> dict[str, Any]:
             time.sleep(_IDLE_S)
         else:
             return outcome
+
+
+def _mend_known_good(layout: Layout) -> None:
+    """Points known-good at what boots where the pointer names another: the rename of what boots needs no room."""
+    known_good, boots = releases.pointed_if_whole(layout, layout.known_good), systemd.boots(layout)
+    if known_good is None or boots is None or known_good.unit == boots:
+        return
+    for number in releases.numbers(layout):
+        with contextlib.suppress(AgentError):
+            if (release := releases.load(layout, number)).unit == boots:
+                releases.point(layout.known_good, release)
+
+
+def _mend_front(layout: Layout) -> None:
+    """Stores where the front leads to after a boot, which a full disk has kept from being stored."""
+    known_good = releases.pointed_if_whole(layout, layout.known_good)
+    if known_good and known_good.front and layout.front_target.exists():
+        front.store_target(layout, known_good)
 
 
 def _mend_live(layout: Layout) -> None:

@@ -152,6 +152,12 @@ def make_boot(layout: Layout, unit: str) -> None:
         durable.link(wanted, str(UNITS / layout.alias))
 
 
+def boot_nothing(layout: Layout) -> None:
+    """Takes the alias away: the next boot starts no release of this service."""
+    durable.remove(BOOT_WANTS / layout.alias)
+    durable.remove(UNITS / layout.alias)
+
+
 def notify(message: str) -> None:
     """Tells the service manager something (sd_notify); silent where there is none."""
     address = os.environ.get("NOTIFY_SOCKET")

@@ -38,6 +38,7 @@ from . import (
     site,
     status,
     study,
+    sudoers,
     sweep,
     version,
     watch,
@@ -54,7 +55,7 @@ app = typer.Typer(
 )
 for verb in (
     *(deploy, diff, render, rollback, status, doctor, watch, history, evidence, logs),
-    *(bench, evaluate, sweep, study, adopt, confirm, pause, resume, version, help),
+    *(bench, evaluate, sweep, study, adopt, confirm, pause, resume, sudoers, version, help),
 ):
     app.command(verb.NAME)(verb.command)
 app.add_typer(profile.app, name="profile")

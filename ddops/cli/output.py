@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import re
 import shutil
 import sys
 from typing import Any
@@ -12,6 +13,13 @@ from typing import Any
 from ..errors import DdopsError
 
 _COLOURS = {"green": 32, "red": 31, "yellow": 33, "dim": 2, "bold": 1}
+# what a terminal would obey, our own colours left out: in what comes from a host there may be anything
+_CONTROL = re.compile(r"(\x1b\[(?:0|1|2|31|32|33)m)|[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
+
+
+def harmless(text: str) -> str:
+    """Returns text that moves no cursor, names no window and turns no line around: such characters are spelt out."""
+    return _CONTROL.sub(lambda found: found[1] or ascii(found[0])[1:-1], text)
 
 
 def paint(text: str, colour: str, stream: Any = None) -> str:
@@ -28,7 +36,7 @@ def alive(stream: Any) -> bool:
 
 def say(text: str = "") -> None:
     """Writes one line for people."""
-    sys.stderr.write(text + "\n")
+    sys.stderr.write(harmless(text) + "\n")
     sys.stderr.flush()
 
 
@@ -48,7 +56,7 @@ class OutputLost(DdopsError):
 def data(text: str) -> None:
     """Writes one line of what was asked for; raises OutputLost, or BrokenPipeError where nobody reads it."""
     try:
-        sys.stdout.write(text + "\n")
+        sys.stdout.write(harmless(text) + "\n")
     except BrokenPipeError:
         raise
     except OSError as error:

@@ -8,7 +8,7 @@ import time
 from typing import Any
 
 from .found import found_of
-from .output import alive, paint, say
+from .output import alive, harmless, paint, say
 
 _NAMES = {
     "preflight": "preflight",
@@ -106,7 +106,7 @@ class Progress:
             return
         width = shutil.get_terminal_size().columns - 1
         line = f"  {self._running:{_WIDTH}} ..     {time.monotonic() - self._began:5.1f} s  {self._said}"
-        sys.stderr.write("\r\033[K" + line[:width])
+        sys.stderr.write("\r\033[K" + harmless(line)[:width])
         sys.stderr.flush()
 
     def _clear(self) -> None:

@@ -6,8 +6,10 @@ import contextlib
 import ctypes
 import os
 import re
+import shlex
 import socket
 import subprocess
+import sys
 import threading
 from dataclasses import replace
 from pathlib import Path
@@ -95,6 +97,11 @@ def test_an_unknown_or_changed_host_key_is_refused_until_it_is_accepted(adopted:
     assert len(let_in(host)) == len(before) + 1
 
 
+def as_ops(host: ServiceHost, *words: str) -> int:
+    """Runs a command with sudo as the user ops; returns its exit code, 1 where sudo refuses."""
+    return int(host.lab.exec(host.name, "runuser", "-u", "ops", "--", "sudo", "-n", *words, seconds=30).returncode)
+
+
 def test_a_user_needs_sudo_without_a_password_and_is_told_the_rule(adopted: ServiceHost, tmp_path: Path) -> None:
     nobody = through(adopted, tmp_path, user="nobody-here")
     ran = nobody.ddops("status")
@@ -108,13 +115,22 @@ def test_a_user_needs_sudo_without_a_password_and_is_told_the_rule(adopted: Serv
         ran = ops.deploy(8)
     assert ran.code == 5
     assert ops.outcome(2) is None
-    command = ran.document["error"]["hint"].partition("on the host: ")[2].partition("; or")[0]
-    ops.on("sh", "-c", command)
-    assert "NOPASSWD: ALL" not in ops.on("cat", "/etc/sudoers.d/ddops")
+    assert "ddops sudoers ops prints" in ran.document["error"]["hint"]
+    text = subprocess.run([sys.executable, "-m", "ddops", "sudoers", "ops"], check=True, capture_output=True, text=True)
+    ops.write("/etc/sudoers.d/ddops", text.stdout)
+    ops.on("chmod", "440", "/etc/sudoers.d/ddops")
+    ops.on("visudo", "-c", "-f", "/etc/sudoers.d/ddops")
     ran = ops.deploy(8)
     assert ran.code == 0, ran
     assert ops.boots() == "lab-0001.service"
     assert let_in(ops)[-1].startswith("ops from")
+
+    rule = text.stdout.splitlines()[-1].partition("NOPASSWD: ")[2]
+    allowed = shlex.split(rule.replace("'", "\\'"))
+    assert as_ops(ops, *allowed[:-1], "1") != 0, "another agent than this one could be sent"
+    for words in (["id"], ["/usr/bin/python3", "-IS", "-c", "pass"], [*allowed, "more"], ["sh", "-c", "true"]):
+        assert as_ops(ops, *words) == 1, words
+    assert as_ops(ops, *allowed) == 0
 
     ops.on("sh", "-c", "(echo 'echo welcome'; cat ~ops/.bashrc) > /tmp/rc; cp /tmp/rc ~ops/.bashrc")
     ran = ops.ddops("status")

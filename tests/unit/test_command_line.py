@@ -115,6 +115,7 @@ def test_output_that_nobody_reads_is_no_error() -> None:
         "watch",
         "pause",
         "resume",
+        "sudoers",
     ],
 )
 def test_every_verb_explains_itself_in_80_columns(verb: str, tmp_path: Path) -> None:

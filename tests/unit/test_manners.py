@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 from ddops import exit_codes, manual, settings
+from ddops.cli import output
 from ddops.cli.app import command
 from ddops.exit_codes import ExitCode
 from tests.unit.test_command_line import UNREACHABLE, ddops
@@ -172,3 +173,19 @@ def test_a_mistake_of_the_command_line_is_a_document_too(tmp_path: Path) -> None
         assert error["hint"] == hint
         assert "Traceback" not in done.stderr
         assert ddops(*args, folder=tmp_path, site=UNREACHABLE).stdout == ""
+
+
+def test_what_comes_from_a_host_cannot_play_with_the_terminal(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """An engine prints what its users wrote: no title, no cleared screen, no line turned around."""
+    hostile = "\x1b]0;owned\x07\x1b[2J\x9b1;1H\r\u202ekcatta"
+    log = tmp_path / "log"
+    log.write_text(f"{hostile} torch.AcceleratorError: CUDA error: an illegal memory access was encountered\n")
+    done = ddops("faults", "classify", str(log), folder=tmp_path)
+    assert "illegal" in done.stdout
+    assert not [c for c in done.stdout + done.stderr if c in "\x1b\x07\x9b\r\u202e"]
+
+    output.data(f"{hostile} \x1b[31mred\x1b[0m\tend")
+    shown = capsys.readouterr().out
+    assert shown == "\\x1b]0;owned\\x07\\x1b[2J\\x9b1;1H\\r\\u202ekcatta \x1b[31mred\x1b[0m\tend\n"
