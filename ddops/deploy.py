@@ -116,14 +116,19 @@ def options_of(profile: Profile, site: Site, request: Request) -> tuple[Options,
     graphs = profile.graphs.default if asked.graphs is None else asked.graphs
     if graphs and profile.graphs.refused_because:
         raise Refused(f"profile {profile.name} has no graphs", profile.graphs.refused_because, "--no-graphs")
-    if request.drill is not None and request.drill not in DRILLS:
-        hint = did_you_mean(request.drill, DRILLS)
-        raise UsageError(f"unknown drill '{request.drill}'", f"known are: {', '.join(DRILLS)}", hint)
+    if request.drill is not None:
+        must_be_a_drill(request.drill)
     drill = {"name": request.drill, "after_steps": request.drill_after_steps} if request.drill else None
     choice = drafting.choose(profile, site, budget, asked.algorithm)
     computed = limits.compute(profile, choice.drafting, budget, asked.max_running)
     topk = drafting.candidates(choice.drafting, budget, asked.topk)
     return Options(computed, graphs, choice.drafting, topk, drill), choice.passed_over
+
+
+def must_be_a_drill(name: str) -> None:
+    """Raises UsageError, naming the nearest one, for a drill that is none."""
+    if name not in DRILLS:
+        raise UsageError(f"unknown drill '{name}'", f"known are: {', '.join(DRILLS)}", did_you_mean(name, DRILLS))
 
 
 def plan(

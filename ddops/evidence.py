@@ -70,9 +70,16 @@ def _change(name: str, was: str | None, now: str | None) -> str:
 
 def require(known: list[Known]) -> None:
     """Raises Refused where the profile's newest evidence on this very stack is bad."""
-    same = [entry for entry in known if entry.same_stack and entry.source == "profile"]
-    if same and same[-1].outcome == "bad":
-        raise Refused("this combination is proven bad on this stack", same[-1].text, "--force tries it all the same")
+    if bad := proven_bad([entry for entry in known if entry.source == "profile"]):
+        raise Refused("this combination is proven bad on this stack", bad.text, "--force tries it all the same")
+
+
+def proven_bad(known: list[Known]) -> Known | None:
+    """Returns the newest proof of the profile, or else of the host, on this very stack where it is a bad one."""
+    same = [entry for entry in known if entry.same_stack and entry.outcome in ("good", "bad")]
+    of_the_profile = [entry for entry in same if entry.source == "profile"][-1:]
+    of_the_host_itself = [entry for entry in same if entry.source == "host"][:1]
+    return next((e for e in of_the_profile + of_the_host_itself if e.outcome == "bad"), None)
 
 
 def _seen(entry: dict[str, Any]) -> str:

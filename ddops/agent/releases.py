@@ -60,8 +60,8 @@ class Release:
 
     def summary(self) -> dict[str, Any]:
         """What status and outcomes say of a release."""
-        keys = ["profile", "budget", "graphs", "algorithm", "max_running", "overlay", "drill", "fingerprint"]
-        keys += ["created", "by", "adopted"]
+        keys = ["profile", "budget", "graphs", "algorithm", "topk", "max_running", "overlay", "drill"]
+        keys += ["fingerprint", "created", "by", "adopted"]
         found = {"release": self.number, "unit": self.unit, "port": self.port, "sha256": self.sha256}
         found |= {k: self.manifest[k] for k in keys if self.manifest.get(k) is not None}
         with contextlib.suppress(OSError, ValueError):  # a record beside the release, not a part of it

@@ -37,7 +37,9 @@ from . import (
     rollback,
     site,
     status,
+    study,
     sudoers,
+    sweep,
     version,
     watch,
 )
@@ -53,7 +55,7 @@ app = typer.Typer(
 )
 for verb in (
     *(deploy, diff, render, rollback, status, doctor, watch, history, evidence, logs),
-    *(bench, evaluate, adopt, confirm, pause, resume, sudoers, version, help),
+    *(bench, evaluate, sweep, study, adopt, confirm, pause, resume, sudoers, version, help),
 ):
     app.command(verb.NAME)(verb.command)
 app.add_typer(profile.app, name="profile")

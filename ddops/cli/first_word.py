@@ -20,6 +20,7 @@ VERBS = frozenset(
         "resume",
         "rollback",
         "status",
+        "sweep",
         "watch",
     ]
 )

@@ -62,7 +62,7 @@ def test_colour_and_lines_that_are_written_over_are_for_terminals_that_want_them
 AT_A_HOST = (
     ["status"], ["history"], ["logs"], ["watch"], ["doctor"], ["diff", "lab"], ["deploy", "lab"], ["rollback"],
     ["adopt", "x", "--profile", "lab"], ["bench"], ["eval", "smoke", "--profile", "lab"], ["pause"], ["resume"],
-    ["confirm"],
+    ["confirm"], ["sweep", "lab", "--budgets", "8"],
 )  # fmt: skip
 
 

@@ -1,0 +1,162 @@
+"""A study as a picture: tokens a second and accept length against the budget, and which cells failed."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from ..errors import Refused, UsageError
+from .cells import Line, lines_of, of_json
+from .result import Result
+from .rows import ceilings, known_good, rows
+from .study import Study
+
+KINDS = (".svg", ".png")
+# told apart by those who see no red or no green as well (Okabe and Ito); graphs on and off by marker and dash
+_COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00")
+_BAD, _GREY = "#B00020", "#777777"
+_MARKS: dict[str, tuple[str, str, int, str]] = {  # marker, colour, size, what the legend says
+    "good": ("o", "#3A7D44", 45, "passed"),
+    "bad": ("X", _BAD, 80, "failed"),
+    "known-bad": ("X", _BAD, 80, "failed"),
+    "unknown": ("$?$", _GREY, 70, "could not be told"),
+    "skipped": ("_", _GREY, 60, "skipped"),
+}
+
+
+def check(path: Path) -> None:
+    """Raises UsageError for a kind of file that no picture is, Refused where what draws it is not installed."""
+    if path.suffix not in KINDS:
+        raise UsageError(f"--plot {path}", "its name tells what it is", "--plot FILE.svg or --plot FILE.png")
+    _pyplot()
+
+
+def _pyplot() -> Any:
+    try:
+        import matplotlib
+    except ImportError:
+        raise Refused(
+            "matplotlib is not installed, it draws the picture",
+            "ddops needs it for --plot alone, and does without",
+            "pip install 'ddops[plot]', or pip install matplotlib beside ddops",
+        ) from None
+    matplotlib.use("Agg")
+    from matplotlib import pyplot
+
+    return pyplot
+
+
+def write(study: Study, path: Path) -> None:
+    """Draws a study; raises as ``check``, and UsageError where the file cannot be written."""
+    check(path)
+    pyplot = _pyplot()
+    lines = lines_of([r.cell for r in study.found if r.status != "impossible"])
+    strip = 0.5 + 0.45 * len(lines)
+    with pyplot.rc_context({"svg.hashsalt": "ddops", "svg.fonttype": "none", "font.size": 10}):
+        figure, (speed, accepted, passed) = pyplot.subplots(
+            3, 1, figsize=(10, 6 + strip), sharex=True, height_ratios=(3.4, 2.2, strip), layout="constrained"
+        )
+        _curves(study, lines, speed, accepted)
+        _strip(study, lines, passed)
+        _finish(study, speed, accepted, passed)
+        figure.suptitle(_title(study), fontsize=11, x=0.02, ha="left")
+        figure.legend(loc="outside right upper", fontsize=8, frameon=False)
+        try:
+            pyplot.savefig(path, dpi=150, metadata={"Date": None} if path.suffix == ".svg" else None)
+        except OSError as error:
+            raise UsageError(f"cannot write {path}", error.strerror or str(error)) from None
+        finally:
+            pyplot.close(figure)
+
+
+def _title(study: Study) -> str:
+    head = study.head
+    drill = study.question["drill"]
+    planted = f", drill {drill['name']} above budget {drill['above']}" if drill else ""
+    sglang = (head.get("stack") or {}).get("sglang")
+    return f"{head['service']} on {head['hostname']}, profile {head['profile']}, SGLang {sglang}{planted}"
+
+
+def _name(line: Line, lines: list[Line]) -> str:
+    """Returns what tells a line from the others."""
+    parts = [f"graphs {'on' if line.graphs else 'off'}"]
+    parts += [line.drafting] if len({each.drafting for each in lines}) > 1 else []
+    parts += [f"max running {line.max_running}"] if len({each.max_running for each in lines}) > 1 else []
+    return ", ".join(parts)
+
+
+def _curves(study: Study, lines: list[Line], speed: Any, accepted: Any) -> None:
+    found = [row for row in rows(study) if row["status"] == "good" or row["projected_tok_s"] is not None]
+    streams = [int(c) for c in study.question["measure"]["concurrency"]]
+    kinds = list(dict.fromkeys((line.drafting, line.max_running) for line in lines))
+    projected = False
+    for line in lines:
+        of_line = [row for row in found if of_json(row).line == line]
+        look = {"marker": "o" if line.graphs else "s", "linestyle": "-" if line.graphs else "--"}
+        for at, concurrency in enumerate(streams):
+            of_curve = [row for row in of_line if row["concurrency"] == concurrency]
+            kind = kinds.index((line.drafting, line.max_running))
+            colour = _COLOURS[(at + kind * len(streams)) % len(_COLOURS)]
+            label = f"{_name(line, lines)}, {concurrency} at a time"
+            _curve(speed, of_curve, "tok_s", {**look, "color": colour, "label": label})
+            for row in of_curve:
+                if row["tok_s_min"] is not None:
+                    speed.plot([row["budget"]] * 2, [row["tok_s_min"], row["tok_s_max"]], color=colour, alpha=0.5)
+                if row["projected_tok_s"] is not None:
+                    speed.plot(row["budget"], row["projected_tok_s"], "_", color=colour, ms=20, mew=1.4)
+                    projected = True
+            if at == 0:
+                _curve(accepted, of_curve, "accept_length", {**look, "color": colour})
+    if projected:
+        speed.plot(
+            [], [], "_", color=_GREY, ms=20, mew=1.4, label="projected: the base's tok/s x\nratio of accept lengths"
+        )
+
+
+def _curve(axes: Any, of: list[dict[str, Any]], key: str, look: dict[str, Any]) -> None:
+    points = [(row["budget"], row[key]) for row in of if row[key] is not None]
+    if points:
+        axes.plot([x for x, _ in points], [y for _, y in points], **look)
+
+
+def _strip(study: Study, lines: list[Line], axes: Any) -> None:
+    """Shows of every cell whether it passed, and beside a failure the rule or the step that says why."""
+    named: set[str] = set()
+    for result in study.found:
+        if result.status not in _MARKS:
+            continue
+        marker, colour, size, label = _MARKS[result.status]
+        at = (result.cell.budget, lines.index(result.cell.line))
+        axes.scatter(*at, marker=marker, s=size, color=colour, label="" if label in named else label, zorder=3)
+        named.add(label)
+        if why := _why(result):
+            axes.annotate(
+                why, at, xytext=(0, 8), textcoords="offset points", fontsize=7, color=colour, ha="center", va="bottom"
+            )
+    axes.set_yticks(range(len(lines)), [_name(line, lines) for line in lines], fontsize=8)
+    axes.set_ylim(-0.5, len(lines) - 0.3)
+
+
+def _why(result: Result) -> str:
+    if result.status == "known-bad":
+        return "proven bad here"
+    return (result.faults[-1]["rule"] if result.faults else result.step) if result.status == "bad" else ""
+
+
+def _finish(study: Study, speed: Any, accepted: Any, passed: Any) -> None:
+    speed.set_ylabel("tokens a second, all streams")
+    accepted.set_ylabel("tokens a verify step")
+    passed.set_xlabel("budget B: draft-tree nodes (verify width N = B + 1)")
+    passed.set_xticks(sorted({r.cell.budget for r in study.found}))
+    speed.set_ylim(bottom=0)
+    accepted.set_ylim(bottom=1)  # plain decoding
+    base = known_good(study)
+    for axes in (speed, accepted, passed):
+        axes.margins(x=0.07)
+        axes.grid(alpha=0.25)
+        axes.spines[["top", "right"]].set_visible(False)
+        if base is not None:
+            label = f"known-good: budget {base}" if axes is speed else ""
+            axes.axvline(base, color="#999999", linewidth=1, linestyle=":", label=label)
+    said = [str(c) for c in ceilings(study) if c.budget is not None or c.fails_at is not None]
+    speed.set_title("\n".join(said[:4]), fontsize=9, loc="left", color="#444444")
