@@ -8,7 +8,7 @@ from . import front, releases, restore, service, systemd
 from .errors import AgentError, EngineFault, GateFailed, Refused, ServiceDown
 from .gates.smoke import smoke
 from .operation import Operation
-from .promote import promote
+from .promote import forget_others, promote
 from .releases import Release
 from .watch import EngineWatch
 
@@ -42,8 +42,10 @@ def _run(op: Operation, done: str, *, ask_first: bool) -> dict[str, Any]:
     live = releases.pointed_if_whole(layout, layout.live)
     outcome: dict[str, Any] = {"release": target.summary(), "previous": live.summary() if live else None}
     try:
-        if ask_first and _serves(op, target):
+        # what an earlier life of the supervisor has begun is gone through again to its end
+        if ask_first and not op.log.begun("drain") and _serves(op, target):
             front.open_to(layout, target, trial=False)
+            forget_others(layout, target)
             service.note_live(op, target)
             verdict = {"gate": "smoke", "passed": True, "what": "it serves already and answers right"}
             return {**outcome, "outcome": "unchanged", "reason": None, "verdicts": [verdict], "proof": proof}
@@ -91,7 +93,8 @@ def _return_to(op: Operation, target: Release, live: Release | None) -> dict[str
     try:
         with op.log.step("drain") as found:
             # an adopted unit holds the public port itself and frees it when it is stopped
-            owns_port = live is not None and live.front is None
+            back = target.front is None and systemd.show(target.unit).running
+            owns_port = back or (live is not None and live.front is None)
             found.update(front.close(layout, None if owns_port else front.public_port(live, target), 0))
         loading = _loads(op, target)
         for release in _running(op, target, live):
@@ -106,7 +109,7 @@ def _return_to(op: Operation, target: Release, live: Release | None) -> dict[str
             _stop(op, target, at_once=True)  # what we waited for never came
             found = service.settle(op, target, "return")
         front.open_to(layout, target, trial=False)
-        if not restore.is_known_good(layout, target):
+        if not restore.is_known_good(layout, target) or op.log.begun("promote"):
             with op.log.step("promote"):
                 promote(layout, target)
     except ServiceDown:

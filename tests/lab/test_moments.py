@@ -14,7 +14,7 @@ pytestmark = pytest.mark.lab
 DEPLOY = 3  # the operation after the adoption and the first deploy
 STEPS = (
     *("preflight", "drain", "stop", "switch", "load", "ready"),
-    *("smoke", "lossless", "acceptance", "open", "soak", "promote"),
+    *("smoke", "lossless", "acceptance", "throughput", "open", "soak", "promote"),
 )
 FAULT = "torch.AcceleratorError: CUDA error: an illegal memory access was encountered"
 

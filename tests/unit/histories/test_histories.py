@@ -152,13 +152,17 @@ class Histories(RuleBasedStateMachine):
     @precondition(lambda self: len(self.promoted) > 1)
     @rule(data=st.data(), planned=moments(*ENDS_LIVES, "second-writer", most=2))
     def rolls_back_to(self, data: st.DataObject, planned: list[tuple[int, str]]) -> None:
-        target = data.draw(st.sampled_from(sorted(self.promoted)))
+        self.returns_to(data.draw(st.sampled_from(sorted(self.promoted))), planned)
+
+    def returns_to(self, target: int, planned: list[tuple[int, str]]) -> None:
+        """Rolls back to a release that was promoted once."""
         before = self.serving()
         operation = requests.rollback(self.layout, target, "bert")["operation"]
         if self._behaviour(target).kind != "good" or self._behaviour(target).stuck_s:
             self.excuses.add("a target that is not good")
         self._lives(planned)
         outcome = durable.read_json(steplog.outcome_file(self.layout, operation))["outcome"]
+        assert outcome != "unchanged" or before[1] == target, "a restart of the supervisor hid a rollback"
         if target not in releases.numbers(self.layout):
             assert outcome == "refused"
             assert planned or self.serving() == before

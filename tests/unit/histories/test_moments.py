@@ -32,7 +32,7 @@ def history(*, adopts: bool = True, promoted: int = 1) -> Iterator[Histories]:
 
 
 @pytest.mark.parametrize("how", ["kill", "cut"])
-@pytest.mark.parametrize("operation", ["promoted", "rolled-back", "rollback", "adopt", "first"])
+@pytest.mark.parametrize("operation", ["promoted", "rolled-back", "rollback", "further-back", "adopt", "first"])
 def test_a_death_at_every_moment(operation: str, how: str) -> None:
     """A killed supervisor goes on where it was; after a power cut the host is back on what boots."""
     at, ended = 1, False
@@ -48,6 +48,9 @@ def test_a_death_at_every_moment(operation: str, how: str) -> None:
             elif operation == "rollback":
                 state.known_good_ends("engine-dies", [])
                 state.rolls_back(planned)
+            elif operation == "further-back":
+                state.returns_to(0, planned)
+                assert state.known_good == 0, at
             elif operation == "adopt":
                 state.host.start_by_hand()
                 state.adopts(planned)
@@ -80,6 +83,13 @@ def test_a_first_promotion_that_failed_leaves_nothing_that_boots() -> None:
         state.deploys(GOOD, [(88, "engine-exits")], "rollback", None, force=False)
         assert state.known_good is None
         assert state.host.boots() is None
+
+
+def test_a_rollback_that_changes_nothing_takes_what_a_failed_promotion_left() -> None:
+    with history(promoted=0) as state:
+        state.deploys(GOOD, [(49, "stranger"), (100, "engine-dies")], "page", None, force=True)
+        state.cuts_the_power([])
+        state.rolls_back([])
 
 
 @pytest.mark.parametrize("adopts", [True, False])
