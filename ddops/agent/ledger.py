@@ -109,7 +109,8 @@ def _missing(layout: Layout, ids: set[str]) -> list[Entry]:
 @contextlib.contextmanager
 def _alone(layout: Layout) -> Iterator[None]:
     """Keeps other processes of ddops from the database; raises OSError where one has it for too long."""
-    with open(layout.root / "ledger.lock", "w") as lock:
+    # whoever can read a lock can hold it
+    with open(os.open(layout.root / "ledger.lock", os.O_RDWR | os.O_CREAT, 0o600), "rb") as lock:
         end = time.monotonic() + _TAKEN_S
         while True:
             try:

@@ -38,9 +38,9 @@ def of(ran: Ran) -> dict[str, dict[str, str]]:
 def files_of(host: ServiceHost) -> str:
     """Returns every file that ddops and systemd keep, with its change time.
 
-    Of the ledger's database nothing: after an operation a process that nobody waits for brings it up to date.
+    Of the ledger's own files nothing: after an operation a process that nobody waits for brings it up to date.
     """
-    find = "find /var/lib/ddops /etc /opt/stub ! -type d ! -name 'ledger.db*' -printf '%p %s %C@\\n'"
+    find = "find /var/lib/ddops /etc /opt/stub ! -type d ! -name 'ledger.*' -printf '%p %s %C@\\n'"
     return host.on("sh", "-c", f"{find} | sort | sha256sum")
 
 
