@@ -64,8 +64,7 @@ def command(
         **more,
     )
     wanted = limits.parse(slo)
-    server = target.url(url, host, site, service)
-    connect = None if url else target.existing(host, site, service)[1]
+    server, connect = target.server(url, host, site, service)
     with Watcher(connect) as gpus:
         found = measure(server, load, wanted, repeats, Bar(load.requests, repeats))
     code = ExitCode.NOT_PASSED if found.failed else ExitCode.OK

@@ -70,17 +70,19 @@ def known(host: str | None, site_file: Path | None, named: str | None) -> tuple[
     return settings.resolve(named, site_file, of_site, settings.Asked(), need_site=False).profile, about
 
 
-def url(given: str | None, host: str | None, site_file: Path | None, service: str | None) -> str:
-    """Returns the server that is meant: by its URL, or where users reach a service of a host.
+def server(
+    given: str | None, host: str | None, site_file: Path | None, service: str | None
+) -> tuple[str, Callable[[], Agent] | None]:
+    """Returns the server that is meant: by its URL, or where users reach a service of a host, and what connects to it.
 
     Raises UsageError where both are named, Refused where the service's front is closed.
     """
     if given:
         if host or service:
             raise UsageError("which server?", "a URL and a host or service are named", "--url alone, or --host")
-        return given
+        return given, None
     name, found = entry(host, site_file)
-    agent, _ = existing(host, site_file, service)
+    agent, connect = existing(host, site_file, service)
     status = agent.ask("status")
     agent.close()
     if status.get("front") not in ("open", "none"):
@@ -88,7 +90,7 @@ def url(given: str | None, host: str | None, site_file: Path | None, service: st
             f"{name}: nothing serves '{agent.service}'", f"its front is {status.get('front')}", "ddops status"
         )
     address = "127.0.0.1" if found.address == "local" else found.address
-    return f"http://{address}:{status['public_port']}"
+    return f"http://{address}:{status['public_port']}", connect
 
 
 def profile(host: str | None, site_file: Path | None, named: str | None) -> Profile:

@@ -23,6 +23,7 @@ from io import FileIO
 from pathlib import Path
 from typing import Any
 
+from ..agent.durable import sync_directory
 from ..copies import data_home
 from ..errors import DdopsError, Locked, Refused, UsageError
 from .cells import Cell
@@ -150,7 +151,7 @@ def writing(path: Path, head: dict[str, Any]) -> Iterator[Study]:
             study = Study(path, {}, _file=file)
             study.write("study", version=VERSION, **head)
             study.head = {"event": "study", "version": VERSION, **head}
-            _sync(path.parent)
+            sync_directory(path.parent)
         yield study
 
 
@@ -171,15 +172,6 @@ def _brief(value: Any, other: Any) -> str:
         value = {k: v for k, v in value.items() if v != other.get(k)}
     text = json.dumps(value)
     return text if len(text) <= 160 else text[:157] + "..."
-
-
-def _sync(directory: Path) -> None:
-    """Makes a new file's name last."""
-    fd = os.open(directory, os.O_RDONLY)
-    try:
-        os.fsync(fd)
-    finally:
-        os.close(fd)
 
 
 def listed(directory: Path) -> list[Study]:

@@ -49,7 +49,8 @@ def ready(release: Release, engine: Engine, watch: EngineWatch, timeout: float) 
     evidence["graphs"] = _graphs(engine, watch, bool(expect["graphs"]), timeout)
     reports = _overlay(watch, release, int(expect["overlay_ranks"]), expect.get("overlay"))
     audited(reports, int(expect["overlay_ranks"]), evidence["effective"], bool(expect["graphs"]))
-    _as_asked(reports, expect.get("ddtree"))
+    if asked := expect.get("ddtree"):
+        _as_asked(reports, asked)
     evidence["overlay"] = reports
     return evidence
 
@@ -102,11 +103,11 @@ def _overlay(watch: EngineWatch, release: Release, ranks: int, identity: str | N
     return reports
 
 
-def _as_asked(reports: list[dict[str, Any]], want: dict[str, Any] | None) -> None:
+def _as_asked(reports: list[dict[str, Any]], want: dict[str, Any]) -> None:
     """Requires of every rank the settings of DDTREE that were asked for."""
-    for report in reports if want else []:
+    for report in reports:
         have = (report.get("settings") or {}).get("ddtree") or {}
-        if wrong := {key: have.get(key) for key in want or {} if have.get(key) != (want or {})[key]}:
+        if wrong := {key: have.get(key) for key in want if have.get(key) != want[key]}:
             raise GateFailed(f"DDTREE has {wrong} in effect, {want} was asked for", f"rank {report.get('tp_rank')}")
 
 
