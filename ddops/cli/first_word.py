@@ -14,6 +14,7 @@ VERBS = frozenset(
         "diff",
         "doctor",
         "eval",
+        "evidence",
         "history",
         "logs",
         "pause",
