@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import random
 import sys
 import time
 from dataclasses import asdict
@@ -54,19 +55,19 @@ def main() -> int:
 
         def tell(step: int, lost: float, rate: float) -> None:
             curve.write(f"{step},{lost:.4f},{rate:.6f}\n")
-            if step % 20 == 0:
-                curve.flush()
-                _say(f"step {step} of {recipe.steps}: loss {lost:.3f}, {time.monotonic() - began:.0f} s")
+            curve.flush()
+            _say(f"step {step} of {recipe.steps}: loss {lost:.3f}, {time.monotonic() - began:.0f} s")
 
         state = checkpoint.resume(args.out / "state.pt")
         done = train(
             drafter, target, learned, recipe, state, lambda s: checkpoint.save(args.out / "state.pt", s), tell,
-            until=began + 60 * args.minutes,
+            until=began + 60 * args.minutes, tell_every=20,
         )  # fmt: skip
     checkpoint.export(drafter, args.out / "drafter")
-    lengths = accepted(drafter.eval(), target, held_out[: args.judged], BUDGETS)
+    judged = random.Random(args.seed).sample(held_out, min(args.judged, len(held_out)))  # noqa: S311 - texts
+    lengths = accepted(drafter.eval(), target, judged, BUDGETS)
     result: dict[str, Any] = {
-        "accept_length": lengths, "judged": len(held_out[: args.judged]), "steps": done, "recipe": asdict(recipe),
+        "accept_length": lengths, "judged": len(judged), "steps": done, "recipe": asdict(recipe),
         "shape": of.as_json(), "texts": len(texts), "python": sys.version.split()[0], "torch": torch.__version__,
     }  # fmt: skip
     (args.out / "result.json").write_text(json.dumps(result, indent=1) + "\n")
@@ -79,10 +80,15 @@ def _texts(args: argparse.Namespace, model: Any, tokenizer: Any) -> list[Text]:
     if path.exists():
         kept = torch.load(path, weights_only=True)
         return [Text(ids, start, held_out) for ids, start, held_out in kept]
-    asked = corpus.prompts(args.seed, args.prompts)
-    texts = list(
-        answer(model, tokenizer, asked, args.tokens, args.generate, lambda n: _say(f"answers {n} of {len(asked)}"))
-    )
+    asked, texts = corpus.prompts(args.seed, args.prompts), []
+    torch.manual_seed(args.seed)
+    for lead in (0, *args.leads):
+        # what is judged by is asked as a user asks
+        put = [p for p in asked if not (lead and p.held_out)]
+        texts += answer(
+            model, tokenizer, put, args.tokens, args.generate,
+            lambda n, of=len(put), lead=lead: _say(f"answers {n} of {of}, {lead} tokens sampled before"), lead=lead,
+        )  # fmt: skip
     torch.save([(text.ids, text.start, text.held_out) for text in texts], path)
     return texts
 
@@ -94,12 +100,13 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
     parser.add_argument("--minutes", type=float, default=1e9, help="stop training after so many, and tell the result")
     for name, default in (
-        ("prompts", 20000), ("tokens", 192), ("generate", 512), ("layers", 3), ("block", 8), ("mask-token", 4),
-        ("steps", 4000), ("batch", 32), ("roots", 48), ("seed", 1), ("judged", 200),
+        ("prompts", 20000), ("tokens", 224), ("generate", 2048), ("layers", 4), ("block", 8), ("mask-token", 4),
+        ("steps", 8000), ("batch", 64), ("roots", 96), ("seed", 1), ("judged", 200),
     ):  # fmt: skip
         parser.add_argument(f"--{name}", type=int, default=default)
-    parser.add_argument("--rate", type=float, default=6e-4)
-    parser.add_argument("--taps", type=int, nargs="+", default=[1, 14, 27])
+    parser.add_argument("--rate", type=float, default=1e-3)
+    parser.add_argument("--taps", type=int, nargs="+", default=[1, 8, 14, 21, 27])
+    parser.add_argument("--leads", type=int, nargs="*", default=[8], help="answers more, so many tokens sampled before")
     return parser.parse_args()
 
 

@@ -31,11 +31,13 @@ def encode(tokenizer: Any, prompt: Prompt) -> list[int]:
 
 @torch.no_grad()
 def answer(
-    target: Any, tokenizer: Any, prompts: list[Prompt], tokens: int, batch: int, tell: Callable[[int], None]
-) -> Iterator[Text]:
+    target: Any, tokenizer: Any, prompts: list[Prompt], tokens: int, batch: int, tell: Callable[[int], None],
+    *, lead: int = 0,
+) -> Iterator[Text]:  # fmt: skip
     """Yields each prompt with up to ``tokens`` greedy tokens, ended by its first end-of-text.
 
-    Answers shorter than two tokens are left out. ``tell`` hears how many prompts are done.
+    With ``lead``, so many tokens are sampled at temperature 1 before: the same prompts lead to other texts, and what is
+    greedy begins behind them. Answers shorter than two tokens are left out. ``tell`` hears how many prompts are done.
     """
     device = next(target.parameters()).device
     encoded = sorted(((encode(tokenizer, p), p) for p in prompts), key=lambda pair: len(pair[0]))
@@ -44,13 +46,20 @@ def answer(
     for first in range(0, len(encoded), batch):
         part = encoded[first : first + batch]
         width = max(len(ids) for ids, _ in part)
-        padded = torch.tensor([[pad] * (width - len(ids)) + ids for ids, _ in part], device=device)
+        asked = torch.tensor([[pad] * (width - len(ids)) + ids for ids, _ in part], device=device)
         seen = torch.tensor([[0] * (width - len(ids)) + [1] * len(ids) for ids, _ in part], device=device)
+        if lead:
+            asked = target.generate(
+                asked, attention_mask=seen, min_new_tokens=lead, max_new_tokens=lead, do_sample=True, temperature=1.0,
+                top_k=0, top_p=1.0, pad_token_id=pad,
+            )  # fmt: skip
+            seen = torch.cat((seen, seen.new_ones((len(part), lead))), dim=1)
         out = target.generate(
-            padded, attention_mask=seen, max_new_tokens=tokens, do_sample=False, pad_token_id=pad, use_cache=True
-        )[:, width:].tolist()
-        for (ids, prompt), said in zip(part, out, strict=True):
+            asked, attention_mask=seen, max_new_tokens=tokens, do_sample=False, pad_token_id=pad, use_cache=True
+        ).tolist()
+        for (ids, prompt), whole in zip(part, out, strict=True):
+            begun, said = whole[width - len(ids) : width + lead], whole[width + lead :]
             end = next((n + 1 for n, token in enumerate(said) if token in ends), len(said))
             if end >= 2:
-                yield Text(ids + said[:end], len(ids) - 1, prompt.held_out)
+                yield Text(begun + said[:end], len(begun) - 1, prompt.held_out)
         tell(min(first + batch, len(encoded)))

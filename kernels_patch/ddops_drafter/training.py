@@ -20,10 +20,10 @@ from .model import Drafter
 class Recipe:
     """How a drafter is trained. ``roots`` are blocks of one text in one step; ``gamma`` as in the loss."""
 
-    steps: int = 4000
-    batch: int = 32
-    roots: int = 48
-    rate: float = 6e-4
+    steps: int = 8000
+    batch: int = 64
+    roots: int = 96
+    rate: float = 1e-3
     warm_up: float = 0.04
     clip: float = 1.0
     gamma: float = 4.0
@@ -55,8 +55,8 @@ class Batch:
 
 
 def together(texts: list[Text], device: Any) -> Batch:
-    """Returns texts padded at their ends."""
-    width = max(len(text.ids) for text in texts)
+    """Returns texts padded at their ends, to a multiple of 8 tokens, which attention with a mask is made for."""
+    width = -(-max(len(text.ids) for text in texts) // 8) * 8
     return Batch(
         torch.tensor([text.ids + [0] * (width - len(text.ids)) for text in texts], device=device),
         torch.tensor([len(text.ids) for text in texts], device=device),
@@ -74,13 +74,12 @@ def propose(drafter: Drafter, target: Target, batch: Batch, tapped: torch.Tensor
     return logits
 
 
-def rate_at(step: int, recipe: Recipe) -> float:
-    """Returns the learning rate: up in a line, then down a half cosine to a tenth."""
-    warm = max(1, int(recipe.steps * recipe.warm_up))
-    if step < warm:
-        return recipe.rate * (step + 1) / warm
-    done = (step - warm) / max(1, recipe.steps - warm)
-    return recipe.rate * (0.55 + 0.45 * math.cos(math.pi * done))
+def rate_at(done: float, recipe: Recipe) -> float:
+    """Returns the learning rate when ``done`` of 1 is behind: up in a line, then down a half cosine to a fiftieth."""
+    if done < recipe.warm_up:
+        return recipe.rate * max(done, 1e-3) / recipe.warm_up
+    rest = (done - recipe.warm_up) / (1 - recipe.warm_up)
+    return recipe.rate * (0.51 + 0.49 * math.cos(math.pi * min(rest, 1.0)))
 
 
 def train(
@@ -94,13 +93,18 @@ def train(
     *,
     until: float = math.inf,
     keep_every: int = 200,
+    tell_every: int = 1,
 ) -> int:
     """Trains in place to the last step, or until the clock says ``until``; returns the steps that are done.
 
-    ``state`` is what ``keep`` was given last: with it a training goes on as if it had never been left. ``tell`` hears
-    step, loss in nats and learning rate.
+    The learning rate comes down with the steps or with the time, whichever is further. ``state`` is what ``keep`` was
+    given last: with it a training goes on as if it had never been left (if time does not end it). ``tell`` hears the
+    step, the mean loss in nats since it last did, and the learning rate.
     """
-    optimizer = torch.optim.AdamW(drafter.parameters(), lr=recipe.rate, betas=(0.9, 0.95), weight_decay=0.01)
+    on_gpu = target.device.type == "cuda"
+    optimizer = torch.optim.AdamW(
+        drafter.parameters(), lr=recipe.rate, betas=(0.9, 0.95), weight_decay=0.01, fused=on_gpu
+    )
     step = 0
     if state:
         drafter.load_state_dict(state["drafter"])
@@ -110,15 +114,17 @@ def train(
     def stored() -> dict[str, Any]:
         return {"drafter": drafter.state_dict(), "optimizer": optimizer.state_dict(), "step": step}
 
-    while step < recipe.steps and time.monotonic() < until:
+    began, since = time.monotonic(), []
+    while step < recipe.steps and (now := time.monotonic()) < until:
         # each step's choices follow from its number, so that a resumed training makes the same
         generator = torch.Generator().manual_seed(recipe.seed * 1_000_003 + step)
         chosen = torch.randint(len(texts), (recipe.batch,), generator=generator)
         batch = together([texts[int(n)] for n in chosen], target.device)
         roots = roots_of(batch.starts, batch.lengths, recipe.roots, generator)
+        rate = rate_at(max(step / recipe.steps, (now - began) / (until - began)), recipe)
         for group in optimizer.param_groups:
-            group["lr"] = rate_at(step, recipe)
-        with torch.autocast(target.device.type, torch.bfloat16, enabled=target.device.type == "cuda"):
+            group["lr"] = rate
+        with torch.autocast(target.device.type, torch.bfloat16, enabled=on_gpu):
             tapped = target.tapped(batch.ids)
             logits = propose(drafter, target, batch, tapped, roots)
             tokens = wanted(batch.ids, roots, batch.lengths, drafter.shape.depth)
@@ -128,7 +134,10 @@ def train(
         torch.nn.utils.clip_grad_norm_(drafter.parameters(), recipe.clip)
         optimizer.step()
         step += 1
-        tell(step, float(lost.detach()), optimizer.param_groups[0]["lr"])
+        since.append(lost.detach())
+        if step % tell_every == 0:  # only here the host waits for the GPU
+            tell(step, float(torch.stack(since).mean()), rate)
+            since.clear()
         if step % keep_every == 0:
             keep(stored())
     keep(stored())

@@ -235,3 +235,26 @@ def test_answers_are_the_targets_greedy_ones_whatever_they_were_asked_beside(mod
             ids = [*ids, token]
     assert encode(Words(), prompts[1]) == [1, 9, 2]
     assert {tuple(text.ids[: text.start + 1]) for text in found} == {(5, 6, 7, 8), (1, 9, 2), (11, 12)}
+
+
+def test_a_sampled_lead_makes_other_texts_whose_rest_is_greedy(model: Any) -> None:
+    model.generation_config.eos_token_id = 49
+    prompts = [Prompt("5 6 7 8", False, "a"), Prompt("11 12", False, "c")]
+    torch.manual_seed(0)
+    found = list(answer(model, Words(), prompts, 6, 2, lambda _: None, lead=3))
+    greedy = list(answer(model, Words(), prompts, 9, 2, lambda _: None))
+    assert sorted(text.start for text in found) == [4, 6]
+    assert {tuple(text.ids[: text.start - 2]) for text in found} == {(5, 6, 7, 8), (11, 12)}
+    assert [text.ids[:7] for text in found] != [text.ids[:7] for text in greedy]
+    for text in found:
+        for at in range(text.start + 1, len(text.ids)):
+            assert int(model(torch.tensor([text.ids[:at]])).logits[0, -1].argmax()) == text.ids[at]
+
+
+def test_the_rate_goes_up_and_comes_down_with_what_is_done() -> None:
+    recipe = training.Recipe(rate=1.0, warm_up=0.1)
+    rates = [training.rate_at(n / 100, recipe) for n in range(101)]
+    assert max(rates) == rates[10] == pytest.approx(1.0)
+    assert rates[:11] == sorted(rates[:11]) and rates[10:] == sorted(rates[10:], reverse=True)
+    assert rates[5] == pytest.approx(0.5)
+    assert rates[-1] == pytest.approx(0.02)
