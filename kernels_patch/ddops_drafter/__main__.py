@@ -85,9 +85,10 @@ def _texts(args: argparse.Namespace, model: Any, tokenizer: Any) -> list[Text]:
     for lead in (0, *args.leads):
         # what is judged by is asked as a user asks
         put = [p for p in asked if not (lead and p.held_out)]
+        told = f"of {len(put)}, {lead} tokens sampled before"
         texts += answer(
             model, tokenizer, put, args.tokens, args.generate,
-            lambda n, of=len(put), lead=lead: _say(f"answers {n} of {of}, {lead} tokens sampled before"), lead=lead,
+            lambda n, told=told: _say(f"answers {n} {told}"), lead=lead,
         )  # fmt: skip
     torch.save([(text.ids, text.start, text.held_out) for text in texts], path)
     return texts

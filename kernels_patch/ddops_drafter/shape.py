@@ -60,7 +60,7 @@ class Shape:
 def for_target(config: dict[str, Any], *, layers: int, block: int, taps: tuple[int, ...], mask_token: int) -> Shape:
     """Returns the shape of a drafter for a Llama-like target: its hidden size, heads and rotation.
 
-    Raises ValueError for taps that the target does not have, or a mask token outside of its vocabulary.
+    Raises ValueError for taps that the target does not have, a mask token outside of its vocabulary, or no rope_theta.
     """
     count = int(config["num_hidden_layers"])
     if not taps or any(not 0 <= tap < count for tap in taps):
@@ -68,6 +68,10 @@ def for_target(config: dict[str, Any], *, layers: int, block: int, taps: tuple[i
     if not 0 <= mask_token < int(config["vocab_size"]):
         raise ValueError(f"mask token {mask_token} is outside of a vocabulary of {config['vocab_size']}")
     heads = int(config["num_attention_heads"])
+    # transformers 5 writes the rotation into an object of its own
+    rotation = config.get("rope_parameters") or config
+    if "rope_theta" not in rotation:
+        raise ValueError("the target's configuration has no rope_theta")
     return Shape(
         hidden=int(config["hidden_size"]),
         inner=int(config["intermediate_size"]),
@@ -81,6 +85,6 @@ def for_target(config: dict[str, Any], *, layers: int, block: int, taps: tuple[i
         vocab=int(config["vocab_size"]),
         target_layers=count,
         max_positions=int(config["max_position_embeddings"]),
-        rope_theta=float(config.get("rope_theta", 10000.0)),
+        rope_theta=float(rotation["rope_theta"]),
         eps=float(config["rms_norm_eps"]),
     )

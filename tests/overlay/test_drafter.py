@@ -200,6 +200,14 @@ def test_a_shape_that_does_not_fit_its_target_is_refused() -> None:
         shape.for_target(CONFIG, layers=1, block=5, taps=(1,), mask_token=50)
 
 
+def test_the_rotation_is_the_targets_in_either_way_of_writing_it() -> None:
+    rest = {key: value for key, value in CONFIG.items() if key != "rope_theta"}
+    newer = {**rest, "rope_parameters": {"rope_theta": 5000.0, "rope_type": "default"}}
+    assert shape.for_target(newer, layers=1, block=5, taps=(1,), mask_token=3).rope_theta == 5000.0
+    with pytest.raises(ValueError, match="rope_theta"):
+        shape.for_target(rest, layers=1, block=5, taps=(1,), mask_token=3)
+
+
 def test_prompts_are_the_same_for_a_seed_and_no_held_out_subject_is_learned_from() -> None:
     found = corpus.prompts(7, 4000)
     assert found == corpus.prompts(7, 4000)
@@ -255,6 +263,7 @@ def test_the_rate_goes_up_and_comes_down_with_what_is_done() -> None:
     recipe = training.Recipe(rate=1.0, warm_up=0.1)
     rates = [training.rate_at(n / 100, recipe) for n in range(101)]
     assert max(rates) == rates[10] == pytest.approx(1.0)
-    assert rates[:11] == sorted(rates[:11]) and rates[10:] == sorted(rates[10:], reverse=True)
+    assert rates[:11] == sorted(rates[:11])
+    assert rates[10:] == sorted(rates[10:], reverse=True)
     assert rates[5] == pytest.approx(0.5)
     assert rates[-1] == pytest.approx(0.02)
