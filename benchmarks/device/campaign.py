@@ -1,21 +1,18 @@
-"""The campaign: budgets with graphs on and off, the chain and plain decoding, each a server of its own.
+"""The campaign: budgets with graphs on and off, the chain and plain decoding, measured in turn on one GPU.
 
 Where it runs there is no systemd, so nothing is deployed; all else is ddops' own. Launch command and environment are
-rendered from a profile, the gates and the measurement are the agent's, and what comes out is a study: `ddops study
-OUT/study.jsonl` shows it, `--plot` draws it. Servers come one after another; each round has every cell once, so the
-runs behind a figure are spread over the whole time. Raw logs are under OUT/logs.
+rendered from a profile (launch.py), the gates and the measurement are the agent's, and what comes out is a study:
+`ddops study OUT/study.jsonl` shows it, `--plot` draws it. All servers are up from the beginning and only one is asked
+at a time; each round measures every cell once, with questions of its own, so that the runs behind a figure are spread
+over the whole time. Raw logs are under OUT/logs.
 
-    python -m benchmarks.device.campaign MODEL DRAFTER OUT [--changes benchmarks/device/h200.yaml] [--rounds 2]
+    python -m benchmarks.device.campaign MODEL DRAFTER OUT [--changes benchmarks/device/h200.yaml] [--rounds 3]
 """
 
 from __future__ import annotations
 
 import argparse
-import contextlib
-import os
 import platform
-import signal
-import subprocess
 import sys
 import time
 from collections.abc import Iterator
@@ -24,32 +21,24 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-from ddops import config, limits, overlay, render, resources
+from ddops import config, overlay, resources
 from ddops.agent import decode, measure
-from ddops.agent.engine import Engine
 from ddops.agent.errors import AgentError, GateFailed
 from ddops.agent.gates import acceptance, lossless
-from ddops.profile import Drafting, Profile
-from ddops.site import EngineEntry, HostEntry, Site
+from ddops.profile import Profile
 from ddops.sweep import study as studies
 from ddops.sweep.cells import Cell
 from ddops.sweep.result import Result
 
-PLAIN = Drafting(algorithm="PLAIN", brought_by="sglang", budgets=(1, 1), drafter=False, topk=None, arguments={})
+from .launch import Launch, Server, served
+
 CHAIN_BUDGET = 7
 
 
 def main() -> int:
+    """Runs the campaign; returns 1 where a cell is not good."""
     args = _arguments()
     profile = config.merge(Profile, [config.layer(p) for p in _layers(args.changes)]).value
-    here = HostEntry(address="local")
-    engine = EngineEntry(python=sys.executable)
-    site = Site(hosts={"here": here}, engine=engine, model=str(args.model), drafter=str(args.drafter))
-    for name, data in overlay.files().items():
-        path = args.out / "overlay" / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_bytes(data)
-    (args.out / "logs").mkdir(exist_ok=True)
     cells = list(_cells(args, profile))
     asked = {k: getattr(args, k) for k in ("concurrency", "requests", "tokens", "repeats")}
     head = {
@@ -57,17 +46,15 @@ def main() -> int:
         "profile_sha256": None, "overlay": overlay.sha256(), "stack": {"sglang": profile.sglang}, "base": None,
         "question": {"cells": [c.as_json() for c in cells], "measure": asked, "drill": None},
     }  # fmt: skip
-    known: list[dict[str, Any]] = []
-    with studies.writing(args.out / "study.jsonl", head) as study:
-        for number in range(args.rounds):
-            for cell in cells:
-                result = _try(args, profile, site, cell, asked, known, number)
-                if was := study.results.get(cell):
-                    result = _together(was, result)
-                study.write("ended", result=result.as_json())
-                sys.stderr.write(f"round {number + 1}, {cell}: {_brief(result)}\n")
-        study.write("stopped", why="done")
-    return 0
+    launch = Launch(profile, args.model, args.drafter, args.out / "overlay")
+    with (
+        studies.writing(args.out / "study.jsonl", head) as study,
+        served(launch, cells, args.out / "logs", []) as servers,
+    ):
+        _judge(args, profile, servers, study)
+        why = _measure(args, profile, servers, asked, study)
+        study.write("stopped", why=why)
+    return int(any(result.status != "good" for result in study.found))
 
 
 def _layers(changes: Path | None) -> list[Path]:
@@ -85,119 +72,106 @@ def _cells(args: argparse.Namespace, profile: Profile) -> Iterator[Cell]:
             yield Cell(budget, graphs, args.algorithm, running)
 
 
-def _try(
-    args: argparse.Namespace, profile: Profile, site: Site, cell: Cell, asked: dict[str, Any],
-    known: list[dict[str, Any]], number: int,
-) -> Result:  # fmt: skip
-    """Serves one cell, judges and measures it; whatever goes wrong is its result."""
+def _judge(args: argparse.Namespace, profile: Profile, servers: list[Server], study: studies.Study) -> None:
+    """Waits for each server and puts it through the gates; writes what failed, and what was accepted."""
     gates = profile.gates.model_dump()
-    log = args.out / "logs" / f"{number}-{cell.algorithm}-{cell.budget}-{'graphs' if cell.graphs else 'eager'}.log"
-    began, step = time.monotonic(), "load"
-    accepted: dict[str, float] = {}
-    try:
-        with _serving(args, profile, site, cell, log) as engine:
+    known: list[dict[str, Any]] = []
+    end = time.monotonic() + args.load
+    for server in servers:
+        began, step = time.monotonic(), "load"
+        accepted: dict[str, float] = {}
+        try:
+            server.ready(end)
             step = "lossless"
-            if not known and cell.algorithm == "PLAIN":
-                known += lossless.record(engine, gates["lossless"], args.answer)
-            lossless.lossless(engine, known, gates["lossless"], args.answer)
-            if cell.algorithm != "PLAIN":
+            if not known:
+                if server.cell.algorithm != "PLAIN":
+                    raise GateFailed("there is nothing to compare with", "no plain server got ready")
+                known += lossless.record(server.engine, gates["lossless"], args.answer)
+            lossless.lossless(server.engine, known, gates["lossless"], args.answer)
+            if server.cell.algorithm != "PLAIN":
                 step = "acceptance"
-                accepted = acceptance.measure(engine, gates["acceptance"], args.answer)
-            step = "measure"
-            found = measure.measure(engine, asked, gates["throughput"]["prompts"], lambda: args.answer, lambda _: None)
-            _ran_with_graphs(log, cell)
-        return Result(cell, "good", measured=tuple(found), accepted=accepted, seconds=time.monotonic() - began)
-    except AgentError as error:
-        last = tuple(log.read_text(errors="replace").splitlines()[-40:])
-        return Result(
-            cell, "bad", error.what, error.why, step, lines=last, accepted=accepted, seconds=time.monotonic() - began
-        )
+                accepted = acceptance.measure(server.engine, gates["acceptance"], args.answer)
+            result = Result(server.cell, "good", accepted=accepted, seconds=time.monotonic() - began)
+        except AgentError as error:
+            result = _failed(server, error, step, Result(server.cell, "good", accepted=accepted))
+        study.write("ended", result=result.as_json())
+        _say(f"{server.cell}: {_brief(result)}")
 
 
-@contextlib.contextmanager
-def _serving(args: argparse.Namespace, profile: Profile, site: Site, cell: Cell, log: Path) -> Iterator[Engine]:
-    """Starts what a release of the cell would start; raises GateFailed where it does not get ready."""
-    drafting = PLAIN if cell.algorithm == "PLAIN" else next(
-        d for d in profile.speculation if d.algorithm == cell.algorithm
-    )  # fmt: skip
-    topk = min(drafting.topk, cell.budget) if drafting.topk else None
-    options = render.Options(limits.compute(profile, drafting, cell.budget, None), cell.graphs, drafting, topk)
-    words = render.command(profile, site, profile.service, options, 1)
-    if cell.algorithm == "PLAIN":
-        words = _without(words, "--speculative-")
-    rendered = render.environment(profile, site, profile.service, options, f"{profile.service}-0001")
-    paths = [str(args.out / "overlay"), *filter(None, [os.environ.get("PYTHONPATH")])]
-    environment = {**os.environ, **rendered, "PYTHONPATH": ":".join(paths)}
-    environment |= {
-        name: os.environ[name] for name in ("HOME", "XDG_CACHE_HOME", "TVM_FFI_CACHE_DIR") if name in os.environ
-    }
-    port = int(words[words.index("--port") + 1])
-    with log.open("wb") as out:
-        process = subprocess.Popen(words, stdout=out, stderr=out, env=environment, start_new_session=True)
-    engine = Engine("127.0.0.1", port)
-    try:
-        end = time.monotonic() + args.load
-        while not engine.healthy(5):
-            if process.poll() is not None:
-                raise GateFailed("the server ended", f"exit code {process.returncode}")
-            if time.monotonic() > end:
-                raise GateFailed(f"not ready within {args.load:g} s")
-            time.sleep(0.5)
-        yield engine
-        if process.poll() is not None:
-            raise GateFailed("the server ended", f"exit code {process.returncode}")
-    finally:
-        with contextlib.suppress(ProcessLookupError):
-            os.killpg(process.pid, signal.SIGKILL)
-        process.wait()
+def _measure(
+    args: argparse.Namespace, profile: Profile, servers: list[Server], asked: dict[str, Any], study: studies.Study
+) -> str:
+    """Measures round after round what is good; returns why it stopped."""
+    for number in range(max(args.rounds, args.eager_rounds)):
+        prompts = [f"({number + 1}) {prompt}" for prompt in profile.gates.throughput.prompts]
+        for server in servers:
+            was = study.results[server.cell]
+            if was.status != "good" or number >= (args.rounds if server.cell.graphs else args.eager_rounds):
+                continue
+            if time.monotonic() > args.until:
+                return "out of time"
+            began = time.monotonic()
+            try:
+                found = measure.measure(server.engine, asked, prompts, lambda: args.answer, lambda _: None)
+                server.alive()
+                _ran_with_graphs(server)
+                result = _together(was, tuple(found), time.monotonic() - began)
+            except AgentError as error:
+                result = _failed(server, error, "measure", was)
+            study.write("ended", result=result.as_json())
+            _say(f"round {number + 1}, {server.cell}: {_brief(result)}")
+    return "done"
 
 
-def _without(words: list[str], prefix: str) -> list[str]:
-    kept, skip = [], False
-    for word in words:
-        if word.startswith("--"):
-            skip = word.startswith(prefix)
-        if not skip:
-            kept.append(word)
-    return kept
+def _failed(server: Server, error: AgentError, step: str, was: Result) -> Result:
+    last = tuple(server.log.read_text(errors="replace").splitlines()[-40:])
+    return replace(was, status="bad", reason=error.what, why=error.why, step=step, lines=last)
 
 
-def _ran_with_graphs(log: Path, cell: Cell) -> None:
+def _ran_with_graphs(server: Server) -> None:
     """Raises GateFailed where a decode line says that graphs ran otherwise than asked for: none is read as silence."""
     said = {
         decode.figures(line)["graphs"]
-        for line in log.read_text(errors="replace").splitlines()
+        for line in server.log.read_text(errors="replace").splitlines()
         if decode.is_decode(line)
     }
     said.discard(None)
-    if said and said != {cell.graphs}:
-        raise GateFailed(f"graphs were to be {cell.graphs}, the decode lines say {sorted(map(str, said))}")
+    if said and said != {server.cell.graphs}:
+        raise GateFailed(
+            f"graphs were to be {server.cell.graphs}", f"the decode lines say {sorted(map(str, said))}"
+        )  # fmt: skip
 
 
-def _together(was: Result, now: Result) -> Result:
-    """Returns a cell's result over two rounds: all runs of both; a failure in any of them is the result."""
-    if was.status != "good" or now.status != "good":
-        return was if was.status != "good" else now
+def _together(was: Result, found: tuple[dict[str, Any], ...], seconds: float) -> Result:
+    """Returns a cell's result with a round more: tok_s over all runs, the rest the mean of the rounds."""
+    rounds = len(was.measured[0]["tok_s_runs"]) // len(found[0]["tok_s_runs"]) if was.measured else 0
     rows = []
-    for first, second in zip(was.measured, now.measured, strict=True):
+    for first, second in zip(was.measured or found, found, strict=True):
+        if not rounds:
+            rows.append(second)
+            continue
         runs = [*first["tok_s_runs"], *second["tok_s_runs"]]
-        mean = {k: _middle(first[k], second[k]) for k in ("stream_tok_s", "ttft_ms", "accept_length")}
-        rows.append({**second, **mean, "tok_s_runs": runs, "tok_s": round(median(runs), 3),
+        mean = {k: _mean(first[k], second[k], rounds) for k in ("stream_tok_s", "ttft_ms", "accept_length")}
+        middle = median(run for run in runs if run is not None)
+        rows.append({**second, **mean, "tok_s_runs": runs, "tok_s": round(middle, 3),
                      "failed": first["failed"] + second["failed"]})  # fmt: skip
-    return replace(now, measured=tuple(rows), seconds=was.seconds + now.seconds)
+    status = "bad" if any(row["failed"] for row in rows) else "good"
+    return replace(was, status=status, measured=tuple(rows), seconds=was.seconds + seconds)
 
 
-def _middle(first: float | None, second: float | None) -> float | None:
-    return None if first is None or second is None else round((first + second) / 2, 3)
+def _mean(before: float | None, now: float | None, rounds: int) -> float | None:
+    return None if before is None or now is None else round((before * rounds + now) / (rounds + 1), 3)
 
 
 def _brief(result: Result) -> str:
     if result.status != "good":
         return f"{result.status} at {result.step}: {result.reason}: {result.why}"
-    return (
-        ", ".join(f"{m['tok_s']} tok/s at {m['concurrency']}" for m in result.measured)
-        + f", accepted {result.accepted}"
-    )
+    told = ", ".join(f"{m['tok_s_runs'][-1]} tok/s at {m['concurrency']}" for m in result.measured)
+    return told or f"passed, accepted {result.accepted}"
+
+
+def _say(text: str) -> None:
+    sys.stderr.write(f"{time.strftime('%H:%M:%S')} {text}\n")
 
 
 def _arguments() -> argparse.Namespace:
@@ -211,11 +185,13 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--graphs", choices=["on", "off", "both"], default="both")
     parser.add_argument("--no-chain", dest="chain", action="store_false")
     parser.add_argument("--concurrency", type=int, nargs="+", default=[1, 4, 16])
-    for name, default in (("rounds", 1), ("requests", 16), ("tokens", 256), ("repeats", 3)):
+    for name, default in (("rounds", 3), ("eager-rounds", 1), ("requests", 16), ("tokens", 128), ("repeats", 1)):
         parser.add_argument(f"--{name}", type=int, default=default)
-    parser.add_argument("--load", type=float, default=300, help="seconds for a server to get ready")
+    parser.add_argument("--load", type=float, default=300, help="seconds for all servers to get ready")
     parser.add_argument("--answer", type=float, default=120, help="seconds for one answer")
+    parser.add_argument("--minutes", type=float, default=1e6, help="begin no measurement after so many")
     args = parser.parse_args()
+    args.until = time.monotonic() + 60 * args.minutes
     args.graphs = {"on": [True], "off": [False], "both": [True, False]}[args.graphs]
     args.out = args.out.resolve()
     args.out.mkdir(parents=True, exist_ok=True)
