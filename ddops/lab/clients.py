@@ -4,11 +4,12 @@ from typing import Any
 
 import yaml
 
+from ddops.lab import drafter
 from ddops.lab.config import LabConfig
 from ddops.lab.host import Host, all_hosts
 from ddops.lab.spec import replace_file
 
-# where `up` binds <cache>/engine and <cache>/model into every host
+# where `up` binds <cache>/engine, <cache>/model and the drafter into every host
 ENGINE = "/opt/ddops/engine"
 MODEL = "/opt/ddops/model"
 
@@ -37,6 +38,7 @@ def site(config: LabConfig, hosts: list[Host]) -> dict[str, Any]:
         },
         "engine": {"python": f"{ENGINE}/bin/python"},
         "model": MODEL,
+        **({"drafter": drafter.DRAFTER} if drafter.path() else {}),
     }
 
 

@@ -18,7 +18,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from ddops.lab import model, once
+from ddops.lab import drafter, model, once
 from ddops.lab.command import run
 from ddops.lab.errors import LabError
 
@@ -63,7 +63,9 @@ def path(cache: Path) -> Path:
 
 def binds(cache: Path) -> list[tuple[str, str]]:
     """What a host that serves must have bound, read-only: (folder of the machine, folder of the host)."""
-    return [(str(path(cache)), ENGINE), (str(model.path(cache)), MODEL)]
+    found = [(str(path(cache)), ENGINE), (str(model.path(cache)), MODEL)]
+    own = drafter.path()
+    return [*found, (str(own), drafter.DRAFTER)] if own else found
 
 
 def _fill(folder: Path, log: Path, report: Callable[[str], None]) -> None:
