@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import argparse
 import platform
+import signal
 import sys
 import time
 from collections.abc import Iterator
@@ -38,6 +39,8 @@ CHAIN_BUDGET = 7
 def main() -> int:
     """Runs the campaign; returns 1 where a cell is not good."""
     args = _arguments()
+    # so that its servers end with it
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     profile = config.merge(Profile, [config.layer(p) for p in _layers(args.changes)]).value
     cells = list(_cells(args, profile))
     asked = {k: getattr(args, k) for k in ("concurrency", "requests", "tokens", "repeats")}

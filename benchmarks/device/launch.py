@@ -21,6 +21,8 @@ from ddops.sweep.cells import Cell
 
 PLAIN = Drafting(algorithm="PLAIN", brought_by="sglang", budgets=(1, 1), drafter=False, topk=None, arguments={})
 
+_NCCL_PORTS = 33000
+
 
 @dataclass(frozen=True)
 class Launch:
@@ -101,7 +103,9 @@ def served(launch: Launch, cells: list[Cell], logs: Path, more: list[str]) -> It
         for number, cell in enumerate(cells, 1):
             graphs = "graphs" if cell.graphs else "eager"
             log = logs / f"{cell.algorithm}-{cell.budget}-{graphs}.log"
-            servers.append(Server(launch, cell, number, log, ["--sleep-on-idle", *more]))
+            # SGLang draws this port at random otherwise, and servers that start together draw the same one now and then
+            own = ["--sleep-on-idle", "--nccl-port", str(_NCCL_PORTS + number)]
+            servers.append(Server(launch, cell, number, log, [*own, *more]))
         yield servers
     finally:
         for server in servers:
