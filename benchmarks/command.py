@@ -12,6 +12,7 @@ from pathlib import Path
 
 from ddops.lab.config import LabConfig
 from ddops.lab.lab import Lab
+from ddops.lab.options import Disk
 from tests.lab import stub_host
 from tests.lab.service_host import ServiceHost
 
@@ -36,7 +37,7 @@ def arguments(title: str, repeats: int) -> argparse.Namespace:
 
 
 @contextmanager
-def served() -> Iterator[ServiceHost]:
+def served(disk: Disk | None = None) -> Iterator[ServiceHost]:
     """A lab host of its own in the network 10.213.$DDOPS_BENCH_NET.0/24 (79), gone at the end."""
     net = f"10.213.{os.environ.get('DDOPS_BENCH_NET', '79')}"
     with tempfile.TemporaryDirectory(prefix="ddops-bench-") as folder:
@@ -45,7 +46,7 @@ def served() -> Iterator[ServiceHost]:
         lab = Lab(replace(LabConfig.from_environment(), state=here / "lab", net=net, netns=""))
         (here / "stub").mkdir()
         try:
-            with stub_host.running(lab, stub_host.make_folder(here / "stub"), here / "site.yaml") as host:
+            with stub_host.running(lab, stub_host.make_folder(here / "stub"), here / "site.yaml", disk) as host:
                 for ran in (host.ddops("adopt", "sglang.service"), host.deploy(8)):
                     if ran.code:
                         raise SystemExit(f"the host could not be made ready: {ran}")

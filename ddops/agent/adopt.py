@@ -8,8 +8,8 @@ import shutil
 from pathlib import Path
 from typing import Any
 
-from . import baseline, durable, preflight, processes, releases, service, stack, steplog, systemd
-from .errors import AgentError, Refused
+from . import baseline, durable, errors, preflight, processes, releases, service, stack, steplog, systemd
+from .errors import Refused
 from .gates.smoke import smoke
 from .layout import UNITS, Layout, unit_name
 from .operation import Operation
@@ -29,17 +29,33 @@ def run(op: Operation) -> dict[str, Any]:
     except Exception as error:  # noqa: BLE001 - a failed adoption must leave no half-made release 0
         if op.log.begun("store"):
             _discard(op)
-        failure = error if isinstance(error, AgentError) else AgentError("an internal error", repr(error))
-        return {**outcome, "outcome": "refused", "reason": failure.record()}
-    with op.log.step("enable"):
-        systemd.make_boot(op.layout, release.unit)
-        for link in release.manifest["enablement"]:
-            durable.remove(Path(link))
-        releases.point(op.layout.known_good, release)
-        releases.point(op.layout.live, release)
-        systemd.daemon_reload()
-        install_rollback_script(op.layout)
+        return {**outcome, "outcome": "refused", "reason": errors.of(error).record()}
+    try:
+        with op.log.step("enable"):
+            _make_known_good(op.layout, release)
+    except OSError as error:
+        _take_back(op)
+        return {**outcome, "outcome": "refused", "reason": errors.of(error).record()}
+    for link in release.manifest["enablement"]:  # from here on nothing needs room
+        durable.remove(Path(link))
+    systemd.daemon_reload()
     return {**outcome, "outcome": "adopted", "reason": None, "release": release.summary()}
+
+
+def _make_known_good(layout: Layout, release: Release) -> None:
+    """Makes the unit boot by the alias too, and points to it; the disk may have no room for that."""
+    systemd.make_boot(layout, release.unit)
+    releases.point(layout.known_good, release)
+    releases.point(layout.live, release)
+    install_rollback_script(layout)
+
+
+def _take_back(op: Operation) -> None:
+    """Takes an adoption back that the disk had no room for; the unit still boots as it did."""
+    for path in (op.layout.known_good, op.layout.live, op.layout.rollback_script):
+        durable.remove(path)
+    systemd.boot_nothing(op.layout)
+    _discard(op)
 
 
 def _prove(op: Operation, verdicts: list[dict[str, Any]]) -> Release:

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
-from . import baseline, durable, front, measure, preflight, releases, restore, service, soak, systemd
+from . import baseline, durable, errors, front, measure, preflight, releases, restore, service, soak, systemd
 from .errors import AgentError, Cancelled, EngineFault, GateFailed, Measured, NotBetter, ServiceDown
 from .gates.acceptance import acceptance
 from .gates.lossless import lossless
@@ -15,7 +15,7 @@ from .gates.ready import ready
 from .gates.smoke import smoke
 from .gates.throughput import throughput
 from .operation import Operation
-from .promote import promote
+from .promote import promote, prune
 from .releases import Release
 from .watch import EngineWatch
 
@@ -30,7 +30,7 @@ def run(op: Operation) -> dict[str, Any]:
         _interrupted(op, trial)
         _attempt(op, trial, way_back, verdicts)
     except Exception as error:  # noqa: BLE001 - whatever it is, the host must not stay on a trial
-        failure = error if isinstance(error, AgentError) else AgentError("an internal error", repr(error))
+        failure = errors.of(error)
         if not op.log.begun("drain") and not isinstance(failure, Cancelled):  # a rollback is owed a right answer
             return _outcome("refused", failure, trial, way_back, verdicts)
         try:
@@ -224,6 +224,7 @@ def _promote(op: Operation, trial: Release, way_back: Release | None) -> None:
         found.update(promote(op.layout, trial))
         op.check()
     op.unwatch()
+    prune(op.layout, op.log)
 
 
 def _outcome(

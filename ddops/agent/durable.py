@@ -48,7 +48,9 @@ def read_json(path: Path) -> Any:
 
 
 def link(path: Path, target: str) -> None:
-    """Replaces a symbolic link by rename(2)."""
+    """Replaces a symbolic link by rename(2); one that leads there already is left as it is."""
+    if path.is_symlink() and os.readlink(path) == target:
+        return
     aside = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     aside.unlink(missing_ok=True)
     aside.symlink_to(target)

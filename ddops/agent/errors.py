@@ -7,13 +7,17 @@ AgentError
 │   └── NotBetter    it is right, but slower than known-good
 ├── EngineFault      the engine of a trial ended, hung or reported a fault
 ├── Measured         a trial that was only to be measured has been
+├── NoRoom           the disk of the host is full
 ├── Cancelled        an operator asked for the way back
 └── ServiceDown      the way back failed too
 """
 
 from __future__ import annotations
 
+import errno
 from typing import Any
+
+NO_ROOM = (errno.ENOSPC, errno.EDQUOT)
 
 
 class AgentError(Exception):
@@ -33,6 +37,18 @@ class AgentError(Exception):
             if value := getattr(self, key):
                 record[key] = value
         return record
+
+
+def of(error: Exception) -> AgentError:
+    """Returns any error as one that says what to do: a full disk has words of its own."""
+    if isinstance(error, AgentError):
+        return error
+    if isinstance(error, OSError) and error.errno in NO_ROOM:
+        where = f"{error.strerror}: {error.filename}" if error.filename else str(error.strerror)
+        return NoRoom(
+            "the disk of the host is full", where, "df -h; df -i; free space, then run the same command again"
+        )
+    return AgentError("an internal error", repr(error))
 
 
 class Refused(AgentError):
@@ -61,6 +77,10 @@ class EngineFault(AgentError):
 
 class Cancelled(AgentError):
     code = "cancelled"
+
+
+class NoRoom(AgentError):
+    code = "no-room"
 
 
 class ServiceDown(AgentError):

@@ -9,6 +9,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from .errors import NoRoom
+
 # a trial that failed in one of these steps is bad itself, not its surroundings or somebody's mind
 _PROOF_OF_BAD = (
     *("load", "ready", "smoke", "lossless", "acceptance", "throughput", "measure", "open", "soak"),
@@ -34,6 +36,8 @@ def verdict(outcome: dict[str, Any]) -> str | None:
         return "good"
     if outcome["outcome"] == "not-better":
         return "slower"  # it passed every gate, so it is not bad, and nobody wants it, so it is not good
+    if (outcome.get("reason") or {}).get("code") == NoRoom.code:
+        return None  # any release would have met that
     failed = [step["step"] for step in outcome.get("steps", []) if not step["ok"]]
     bad = outcome["outcome"] in ("rolled-back", "rollback-failed") and failed and failed[0] in _PROOF_OF_BAD
     return "bad" if bad else None

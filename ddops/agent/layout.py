@@ -81,6 +81,11 @@ class Layout:
         return self.root / "lock"
 
     @property
+    def reserve(self) -> Path:
+        """Room that is kept for the way back on a full disk."""
+        return self.root / "reserve"
+
+    @property
     def agent(self) -> Path:
         return self.root / "agent.pyz"
 

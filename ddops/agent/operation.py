@@ -7,8 +7,8 @@ import time
 from collections.abc import Callable
 from typing import Any, TypeVar
 
-from . import processes
-from .errors import Cancelled, EngineFault, GateFailed
+from . import processes, reserve
+from .errors import NO_ROOM, Cancelled, EngineFault, GateFailed
 from .fault import Fault
 from .layout import Layout
 from .steplog import StepLog
@@ -75,6 +75,7 @@ class Operation:
         self.unwatch()
         self.fault = None
         self.log.must_write_ahead = False  # a full disk must not stop what has to be done
+        reserve.spend_if_short(self.layout)
 
     def rather_its_fault(self, judge: Callable[[], Result]) -> Result:
         """Runs a check of the engine; where it fails and the engine has a fault, raises the fault instead.
@@ -106,6 +107,21 @@ class Operation:
             if time.monotonic() > end:
                 raise GateFailed(f"{what}: not within {seconds:g} s")
             time.sleep(TICK_S)
+
+    def when_there_is_room(self, step: str, act: Callable[[], Any]) -> None:
+        """Does what must be done and can be repeated, again and again as long as the disk is full."""
+        while True:
+            try:
+                act()
+            except OSError as error:
+                if error.errno not in NO_ROOM:
+                    raise
+                if reserve.spend(self.layout):
+                    continue
+                self.progress(step, f"waits for room on the disk: {error.strerror}")
+                time.sleep(1)
+            else:
+                return
 
     def progress(self, step: str, text: str) -> None:
         self.log.progress(step, text)

@@ -6,7 +6,19 @@ import os
 import shutil
 from typing import Any
 
-from . import brakes, durable, entries, evidence, processes, releases, restore, service, stack, systemd
+from . import (
+    brakes,
+    durable,
+    entries,
+    evidence,
+    processes,
+    releases,
+    reserve,
+    restore,
+    service,
+    stack,
+    systemd,
+)
 from .errors import GateFailed, Refused
 from .gates.smoke import ask
 from .layout import LAB_MARK, Layout
@@ -20,6 +32,7 @@ def check(op: Operation, trial: Release, way_back: Release | None) -> dict[str, 
     if wrong := releases.problems(trial):
         raise Refused("the staged release is damaged", "; ".join(wrong[:3]), "run the same command again")
     found: dict[str, Any] = {"way_back": None}
+    reserve.keep(layout)
     if way_back is None and not request.get("first"):
         raise Refused(
             f"{layout.name} has no known-good release: there is no way back",
@@ -40,6 +53,7 @@ def check(op: Operation, trial: Release, way_back: Release | None) -> dict[str, 
             serves(way_back)
             if python := same_stack(way_back):
                 _undamaged(layout, python)
+    _alone(layout, way_back)
     systemd.must_not_be_masked(
         trial.unit, layout.alias, *([layout.front_socket, layout.front_service] if trial.front else [])
     )
@@ -172,6 +186,17 @@ def _stack_of_trial(trial: Release) -> dict[str, Any]:
         )
     durable.write_json(trial.directory / "stack.json", found)
     return found
+
+
+def _alone(layout: Layout, way_back: Release | None) -> None:
+    """Raises Refused where something of another release than known-good is there still."""
+    for unit in service.strays(layout, way_back):
+        who = ", ".join(processes.describe(pid) for pid in sorted(processes.pids(unit.cgroup)))
+        raise Refused(
+            f"{unit.name} is not gone: {who or unit.active}",
+            "nothing is started while it holds memory or its port",
+            f"systemctl stop {unit.name}; a process in state D ends with what it waits for, or with a reboot",
+        )
 
 
 def _port_free(port: int, what: str) -> None:

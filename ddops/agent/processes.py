@@ -32,6 +32,27 @@ def pids(cgroup: str) -> set[int]:
     return found
 
 
+def of_invocation(invocation: str) -> set[int]:
+    """Returns every process that a unit's invocation has brought forth, also those that left its control group.
+
+    systemd gives a service its invocation in the environment, and children inherit that.
+    """
+    found = set()
+    mark = f"INVOCATION_ID={invocation}".encode()
+    for process in Path("/proc").glob("[0-9]*") if invocation else ():
+        with contextlib.suppress(OSError):  # it has ended
+            if mark in (process / "environ").read_bytes().split(b"\0"):
+                found.add(int(process.name))
+    return found
+
+
+def in_kernel(pid: int) -> bool:
+    """Says whether a process waits in the kernel, in state D, where no signal reaches it."""
+    with contextlib.suppress(OSError):
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "D"
+    return False
+
+
 def kill(cgroup: str, within: float = 5.0) -> None:
     """Sends SIGKILL to a whole control group until it is empty or the time is over (seconds)."""
     end = time.monotonic() + within
@@ -108,7 +129,8 @@ def describe(pid: int) -> str:
     with contextlib.suppress(OSError):
         command = Path(f"/proc/{pid}/cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace").strip()
         group = Path(f"/proc/{pid}/cgroup").read_text().splitlines()[-1].rpartition("/")[2]
-        return f"pid {pid} ({command[:80]}) of {group}"
+        state = ", in the kernel (state D)" if in_kernel(pid) else ""
+        return f"pid {pid} ({command[:80]}) of {group}{state}"
     return f"pid {pid}"
 
 

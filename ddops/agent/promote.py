@@ -11,10 +11,12 @@ from . import durable, front, releases, systemd
 from .errors import AgentError, Refused
 from .layout import UNITS, Layout
 from .releases import Release
+from .steplog import StepLog
 
 PROMOTED = "promoted.json"  # beside a release's files: it was good once
 KEPT_PROMOTED = 5
 KEPT_FAILED = 5
+_ASIDE = ".pruned-"
 
 
 def promote(layout: Layout, release: Release) -> dict[str, Any]:
@@ -40,11 +42,7 @@ def promote(layout: Layout, release: Release) -> dict[str, Any]:
         )
     install_rollback_script(layout)
     forget_others(layout, release)  # last: on a disk that is full by now they could not be written again
-    try:
-        pruned: Any = prune(layout)
-    except (OSError, AgentError) as error:
-        pruned = f"failed: {error}"  # an old release that cannot be removed is no reason to leave a good one
-    return {"boots": release.unit, "pruned": pruned}
+    return {"boots": release.unit}
 
 
 def make_boot(layout: Layout, release: Release) -> None:
@@ -90,8 +88,25 @@ exec /usr/bin/python3 -IS {layout.agent} rollback {layout.name} "$@"
         durable.write(layout.rollback_script, script.encode(), mode=0o755)
 
 
-def prune(layout: Layout) -> list[int]:
-    """Removes old releases; never known-good, live or an adopted one.
+def prune(layout: Layout, log: StepLog) -> None:
+    """Removes old releases, as a step of its own where there are any.
+
+    One that cannot be removed is no reason to leave a good one.
+    """
+    with contextlib.suppress(OSError, AgentError):
+        half = list(layout.releases.glob(f"{_ASIDE}*"))  # of a removal that something ended
+        if (gone := _old(layout)) or half:
+            with log.step("prune") as found:
+                found["pruned"] = gone
+                for number in gone:
+                    half.append(layout.releases / f"{_ASIDE}{number:04d}")
+                    os.replace(layout.release_dir(number), half[-1])
+                for directory in half:
+                    shutil.rmtree(directory)
+
+
+def _old(layout: Layout) -> list[int]:
+    """Returns the releases to remove; never known-good, live or an adopted one.
 
     Promoted and failed releases have quotas of their own, so that failures never push out a good one.
     """
@@ -103,9 +118,4 @@ def prune(layout: Layout) -> list[int]:
         if number in kept or releases.load(layout, number).adopted:
             continue
         (promoted if (directory / PROMOTED).exists() else failed).append(number)
-    gone = promoted[KEPT_PROMOTED:] + failed[KEPT_FAILED:]
-    for number in gone:
-        aside = layout.releases / f".pruned-{number:04d}"
-        os.replace(layout.release_dir(number), aside)
-        shutil.rmtree(aside)
-    return gone
+    return promoted[KEPT_PROMOTED:] + failed[KEPT_FAILED:]

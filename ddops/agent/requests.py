@@ -10,11 +10,12 @@ import time
 from pathlib import Path
 from typing import Any
 
-from . import durable, lock, notices, releases, steplog, systemd, wake
+from . import durable, lock, notices, releases, reserve, steplog, systemd, wake
 from .brakes import SUPERVISOR
-from .errors import AgentError, Locked, Refused
+from .errors import NO_ROOM, AgentError, Locked, Refused
 from .layout import BOOT_WANTS, UNITS, Layout
 
+_BACK = ("rollback", "restart")
 SUPERVISOR_UNIT = "ddops-supervisor@.service"
 
 
@@ -28,9 +29,19 @@ def file(layout: Layout, request: dict[str, Any]) -> int:
             raise lock.locked_by(layout)
         for leftover in (layout.cancel, layout.confirmed):
             durable.remove(leftover)
-        operation = steplog.start(layout, request)
+        operation = _start(layout, request)
     wake.ring(layout)
     return operation
+
+
+def _start(layout: Layout, request: dict[str, Any]) -> int:
+    """Files the request; one for the way back also on a full disk, with what was set aside for it."""
+    try:
+        return steplog.start(layout, request)
+    except OSError as error:
+        if error.errno not in NO_ROOM or request["kind"] not in _BACK or not reserve.spend(layout):
+            raise
+    return steplog.start(layout, request)
 
 
 def install_supervisor(layout: Layout, unit_text: str, agent: bytes, notify: dict[str, Any]) -> None:
@@ -99,7 +110,7 @@ def rollback(layout: Layout, to: int | None, by: str) -> dict[str, Any]:
 
 def _goes_back(request: dict[str, Any]) -> bool:
     """Says whether an operation is what a rollback with no release named asks for."""
-    return request["kind"] in ("restart", "rollback") and (request.get("to") is None or request["by"] == SUPERVISOR)
+    return request["kind"] in _BACK and (request.get("to") is None or request["by"] == SUPERVISOR)
 
 
 def confirm(layout: Layout, by: str) -> dict[str, Any]:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from . import durable, front, releases, service, systemd
-from .errors import AgentError, GateFailed, Refused, ServiceDown
+from . import durable, errors, front, releases, service, systemd
+from .errors import GateFailed, Refused, ServiceDown
 from .gates.smoke import smoke
 from .layout import UNITS, Layout
 from .operation import Operation
@@ -68,7 +68,7 @@ def restore(op: Operation, trial: Release | None, way_back: Release | None) -> d
     except ServiceDown:
         raise
     except Exception as error:
-        failure = error if isinstance(error, AgentError) else AgentError("an internal error", repr(error))
+        failure = errors.of(error)
         raise ServiceDown(
             f"the way back failed: {failure.what}",
             failure.why,

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from . import front, releases, restore, service, systemd
+from . import errors, front, releases, reserve, restore, service, systemd
 from .errors import AgentError, EngineFault, GateFailed, Refused, ServiceDown
 from .gates.smoke import smoke
+from .layout import Layout
 from .operation import Operation
-from .promote import forget_others, promote
+from .promote import forget_others, promote, prune
 from .releases import Release
 from .watch import EngineWatch
 
@@ -28,6 +29,8 @@ def restart(op: Operation) -> dict[str, Any]:
 
 def _run(op: Operation, done: str, *, ask_first: bool) -> dict[str, Any]:
     layout = op.layout
+    op.log.must_write_ahead = False  # a full disk must not stop what has to be done
+    reserve.spend_if_short(layout)
     try:
         target = _target(op)
         proof = restore.prove(target)
@@ -89,13 +92,9 @@ def _serves(op: Operation, target: Release) -> bool:
 
 def _return_to(op: Operation, target: Release, live: Release | None) -> dict[str, Any]:
     layout = op.layout
-    op.log.must_write_ahead = False
     try:
         with op.log.step("drain") as found:
-            # an adopted unit holds the public port itself and frees it when it is stopped
-            back = target.front is None and systemd.show(target.unit).running
-            owns_port = back or (live is not None and live.front is None)
-            found.update(front.close(layout, None if owns_port else front.public_port(live, target), 0))
+            found.update(front.close(layout, _port_to_close(layout, target, live), 0))
         loading = _loads(op, target)
         for release in _running(op, target, live):
             if not (loading and release.number == target.number):
@@ -111,11 +110,12 @@ def _return_to(op: Operation, target: Release, live: Release | None) -> dict[str
         front.open_to(layout, target, trial=False)
         if not restore.is_known_good(layout, target) or op.log.begun("promote"):
             with op.log.step("promote"):
-                promote(layout, target)
+                op.when_there_is_room("promote", lambda: promote(layout, target))
+            prune(layout, op.log)
     except ServiceDown:
         raise
     except Exception as error:
-        failure = error if isinstance(error, AgentError) else AgentError("an internal error", repr(error))
+        failure = errors.of(error)
         raise ServiceDown(
             f"release {target.number} did not come back: {failure.what}",
             failure.why,
@@ -123,6 +123,16 @@ def _return_to(op: Operation, target: Release, live: Release | None) -> dict[str
             failure.evidence,
         ) from error
     return found
+
+
+def _port_to_close(layout: Layout, target: Release, live: Release | None) -> int | None:
+    """Returns the public port, None where an adopted unit that runs holds it: it frees it when it is stopped.
+
+    What the pointers say may be older than what a boot has started.
+    """
+    if any(r and r.front is None and systemd.show(r.unit).running for r in (target, live)):
+        return None
+    return front.public_port(live, target, releases.pointed_if_whole(layout, layout.known_good))
 
 
 def _stop(op: Operation, release: Release, *, at_once: bool) -> None:
@@ -135,7 +145,7 @@ def _running(op: Operation, target: Release, live: Release | None) -> list[Relea
     """Returns the releases to take down: whatever runs, the target itself where it answers wrong."""
     known_good = releases.pointed_if_whole(op.layout, op.layout.known_good)
     candidates = {r.number: r for r in (live, known_good, target) if r}
-    return [r for r in candidates.values() if systemd.show(r.unit).running]
+    return [r for r in candidates.values() if service.remains(systemd.show(r.unit))]
 
 
 def _loads(op: Operation, target: Release) -> bool:

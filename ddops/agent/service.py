@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import contextlib
+import os
+import signal
 import time
 from typing import Any
 
-from . import durable, processes, releases, systemd
+from . import durable, processes, releases, reserve, systemd
 from .engine import Engine
-from .errors import AgentError, EngineFault, ServiceDown
+from .errors import AgentError, EngineFault, GateFailed, ServiceDown
 from .gates.ready import serving
 from .gates.smoke import smoke
 from .layout import UNITS, Layout
@@ -132,17 +134,15 @@ def take_down(op: Operation, release: Release, *, at_once: bool) -> dict[str, An
     end = time.monotonic() + release.deadlines["stop"]
     killed = at_once
     while left := _left(unit, release):
+        if not processes.pids(unit.cgroup):
+            _end_orphans(unit)
         if time.monotonic() > end and not killed:
             killed = True
             op.progress("stop", f"{release.unit} does not stop, sending SIGKILL")
             processes.kill(unit.cgroup)
             end = time.monotonic() + 10
         elif time.monotonic() > end:
-            raise ServiceDown(
-                f"{release.unit} is not gone: {left}",
-                "nothing is started while it holds memory or its port",
-                f"end it by hand, then: {op.layout.rollback_script}",
-            )
+            raise _not_gone(op, release.unit, left)
         time.sleep(TICK_S)
     systemd.systemctl("reset-failed", release.unit, check=False)
     return {"killed": killed}
@@ -153,21 +153,44 @@ def end_strays(op: Operation, keep: Release) -> None:
 
     Nothing is left of their units, but of the one that boots.
     """
-    output = systemd.systemctl("list-units", "--all", "--plain", "--no-legend", f"{op.layout.name}-[0-9]*.service")
-    for name in (line.split()[0] for line in output.splitlines() if line.strip()):
-        unit = systemd.show(name)
-        if name == keep.unit or not unit.running:
-            continue
+    for unit in strays(op.layout, keep):
         processes.kill(unit.cgroup)
-        systemd.systemctl("stop", name, check=False)
+        systemd.systemctl("stop", "--no-block", unit.name, check=False)
         if alive := processes.pids(unit.cgroup):
-            who = ", ".join(processes.describe(p) for p in sorted(alive))
-            raise ServiceDown(f"{name} is not gone: {who}", "nothing is started beside it", "end it by hand")
+            raise _not_gone(op, unit.name, ", ".join(processes.describe(p) for p in sorted(alive)))
     forget_others(op.layout, keep)
 
 
+def strays(layout: Layout, keep: Release | None) -> list[systemd.Unit]:
+    """Returns the units of releases of which something is there, but for the one to keep."""
+    output = systemd.systemctl("list-units", "--all", "--plain", "--no-legend", f"{layout.name}-[0-9]*.service")
+    names = {line.split()[0] for line in output.splitlines() if line.strip()} - {keep.unit if keep else ""}
+    return [unit for unit in map(systemd.show, sorted(names)) if remains(unit)]
+
+
+def remains(unit: systemd.Unit) -> bool:
+    """Says whether anything of a unit is there; systemd calls one failed whose last process it could not kill."""
+    return unit.running or bool(processes.pids(unit.cgroup))
+
+
+def _end_orphans(unit: systemd.Unit) -> None:
+    """Kills what has left the control group of a unit that is over: it holds memory, or the port."""
+    for pid in processes.of_invocation(unit.invocation):
+        with contextlib.suppress(OSError):
+            os.kill(pid, signal.SIGKILL)
+
+
+def _not_gone(op: Operation, unit: str, left: str) -> ServiceDown:
+    if "state D" in left:
+        hint = f"it ends with what it waits for, or with a reboot, which starts {systemd.boots(op.layout)}"
+    else:
+        hint = "end it by hand"
+    why = "nothing is started while it holds memory or its port"
+    return ServiceDown(f"{unit} is not gone: {left}", why, f"{hint}; then: {op.layout.rollback_script}")
+
+
 def _left(unit: systemd.Unit, release: Release) -> str:
-    if alive := processes.pids(unit.cgroup):
+    if alive := processes.pids(unit.cgroup) or processes.of_invocation(unit.invocation):
         return ", ".join(processes.describe(p) for p in sorted(alive))
     if inodes := processes.listener(release.port):
         owners = sorted(processes.holders(inodes))
@@ -180,14 +203,28 @@ def _left(unit: systemd.Unit, release: Release) -> str:
 def settle(op: Operation, release: Release, step: str) -> dict[str, Any]:
     """Brings up a release that was good before, and proves it by right answers. Opens nothing."""
     with op.log.step(step) as found:
-        make_known(op.layout, release)
-        watch = start(op, release, trial=False)
-        found.update(load(op, release, watch, step))
-        engine, seconds = engine_of(release), release.deadlines["gates"]
-        found["ready"] = serving(release, engine, watch.unit.invocation, seconds)
-        found["smoke"] = smoke(engine, release.gates["smoke"], seconds)
+        reserve.spend_if_short(op.layout)
+        try:
+            _bring_up(op, release, step, found)
+        except (EngineFault, GateFailed):
+            if not reserve.spend_if_short(op.layout):
+                raise
+            take_down(op, release, at_once=True)  # the disk became full meanwhile
+            _bring_up(op, release, step, found)
         note_live(op, release)
     return found
+
+
+def _bring_up(op: Operation, release: Release, step: str, found: dict[str, Any]) -> None:
+    make_known(op.layout, release)
+    unit = systemd.show(release.unit)
+    if unit.active not in ("active", "activating") and _left(unit, release):
+        take_down(op, release, at_once=True)  # what an earlier stop could not end
+    watch = start(op, release, trial=False)
+    found.update(load(op, release, watch, step))
+    engine, seconds = engine_of(release), release.deadlines["gates"]
+    found["ready"] = serving(release, engine, watch.unit.invocation, seconds)
+    found["smoke"] = smoke(engine, release.gates["smoke"], seconds)
 
 
 def note_live(op: Operation, release: Release) -> None:

@@ -17,7 +17,7 @@ from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
 
-from . import durable
+from . import durable, errors
 from .layout import Layout
 
 
@@ -101,7 +101,7 @@ class StepLog:
         try:
             yield found
         except BaseException as error:
-            record = getattr(error, "record", None)
+            record = getattr(errors.of(error) if isinstance(error, OSError) else error, "record", None)
             self.write(
                 "step-failed",
                 step=name,
@@ -167,6 +167,7 @@ def start(layout: Layout, request: dict[str, Any]) -> int:
     durable.make_directory(layout.operations, 0o700)
     operation = max(_numbers(layout), default=0) + 1
     request = {**request, "operation": operation, "time": now(), "boot_id": boot_id()}
+    steps_file(layout, operation).touch()  # a disk without inodes refuses now what could not be logged
     durable.write_json(request_file(layout, operation), request)
     return operation
 

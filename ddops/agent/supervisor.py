@@ -13,7 +13,7 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from . import adopt, deploy, durable, front, lock, notices, releases, rollback, steplog, systemd, wake
+from . import adopt, deploy, durable, front, lock, notices, releases, reserve, rollback, steplog, systemd, wake
 from .errors import AgentError, Locked
 from .guard import Guard
 from .layout import Layout
@@ -36,6 +36,7 @@ def supervise(layout: Layout) -> None:
             systemd.notify("WATCHDOG=1")
             request = steplog.under_way(layout)
             if request is None:
+                _keep_reserve(layout)
                 guard.look()
                 _wait([bell, *guard.descriptors()], _IDLE_S)
                 continue
@@ -45,6 +46,12 @@ def supervise(layout: Layout) -> None:
                     operate(layout, request, bell, _journal)
             except Locked:
                 _wait([bell], TICK_S)  # whoever filed the request still holds it
+
+
+def _keep_reserve(layout: Layout) -> None:
+    """Sets room aside for the way back; on a full disk that waits, and a deploy is refused meanwhile."""
+    with contextlib.suppress(OSError):
+        reserve.keep(layout)
 
 
 def _journal(line: str) -> None:

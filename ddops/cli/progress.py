@@ -30,6 +30,7 @@ _NAMES = {
     "soak": "soak",
     "confirm": "wait for: ddops confirm",
     "promote": "promote",
+    "prune": "remove old releases",
     "end-trial": "end the trial",
     "return": "return to known-good",
     "inspect": "inspect the unit",

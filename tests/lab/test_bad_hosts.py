@@ -11,7 +11,7 @@ import yaml
 
 from ddops.lab.options import Disk
 
-from .service_host import Ran, ServiceHost, unchanged, wait_for
+from .service_host import STATE, Ran, ServiceHost, unchanged, wait_for
 
 pytestmark = pytest.mark.lab
 
@@ -72,6 +72,11 @@ def test_a_release_that_lacks_what_it_needs_leaves_known_good_as_it_is(served: S
         assert said["what"] == f"{name} is masked"
         assert said["hint"] == f"systemctl unmask {name}"
         served.on("sh", "-c", f"rm {MASK}/{name}; mv /root/{name} {MASK}/ || true; systemctl daemon-reload")
+
+    served.on("systemd-run", "--unit=lab-0777", "sleep", "1000")
+    with unchanged(served):
+        assert "lab-0777.service is not gone: pid " in told(served.deploy(12))["what"]
+    served.on("systemctl", "stop", "lab-0777")
     assert served.deploy(12).code == 0
 
 
@@ -157,3 +162,13 @@ def test_a_host_without_room_for_bytes_or_inodes_is_left_as_it_is(stub: ServiceH
     stub.on("rm", "-r", "/var/many")
     assert stub.deploy(8).code == 0
     assert stub.ask() == "Paris"
+
+    stub.bring_down("lab-0001.service")
+    stub.on("sh", "-c", "mkdir /var/many; cd /var/many; seq $(($(stat -f -c %d .) + 50)) | xargs touch || true")
+    assert stub.on("stat", "-f", "-c", "%d", "/var").strip() == "0"
+    ran = stub.ddops("rollback")
+    assert ran.code == 0, ran
+    assert stub.ask() == "Paris", "an operator can roll back on a full disk"
+    stub.on("rm", "-r", "/var/many")
+    wait_for(lambda: stub.file(f"{STATE}/reserve/000") is not None, 20, "room is set aside again")
+    stub.assert_whole(1)

@@ -335,6 +335,7 @@ def test_watch_tells_states_and_incidents_across_a_lost_connection(watched: Serv
     watched.lab.heal(watched.name)
     incident = until("incident")
     assert (incident["class"], incident["action"]) == ("sigkill", "restart")
+    wait_for(lambda: watched.outcome(3), 30, "the engine was started anew")
     watched.assert_whole(1)
 
 

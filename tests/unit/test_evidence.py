@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 from pathlib import Path
 from typing import Any
@@ -9,8 +10,9 @@ from typing import Any
 import pytest
 
 from ddops import deploy, downtime, evidence, overlay, profile
-from ddops.agent import entries
+from ddops.agent import entries, errors
 from ddops.agent import evidence as on_host
+from ddops.agent.errors import AgentError
 from ddops.agent.layout import Layout, layout_of
 from ddops.errors import Refused
 from ddops.profile import Profile
@@ -60,7 +62,9 @@ STACK = {"sglang": "0.5.16", "environment": "e", "model": "m"}
 SUMMARY = {"release": 3, "profile": "lab", "budget": 12, "graphs": False, "algorithm": "NGRAM", "overlay": "o"}
 
 
-def told(folder: Path, number: int, outcome: str, failed: str | None = None, **release: Any) -> Layout:
+def told(
+    folder: Path, number: int, outcome: str, failed: str | None = None, error: Exception | None = None, **release: Any
+) -> Layout:
     layout = layout_of("lab", folder / "state", folder / "run")
     layout.operations.mkdir(parents=True, exist_ok=True)
     steps = [{"step": "load", "seconds": 2.0 + number, "ok": True}, {"step": "drain", "seconds": 0.5, "ok": True}]
@@ -69,7 +73,7 @@ def told(folder: Path, number: int, outcome: str, failed: str | None = None, **r
         "kind": "deploy",
         "outcome": outcome,
         "ended": "2026-01-01T00:00:00Z",
-        "reason": {"what": "it broke"} if failed else None,
+        "reason": errors.of(error or AgentError("it broke")).record() if failed else None,
         "release": {**SUMMARY, "stack": STACK, **release},
         "steps": steps,
     }
@@ -98,6 +102,13 @@ def test_a_combination_that_failed_by_itself_is_proven_bad_on_the_host(tmp_path:
     elsewhere: list[dict[str, Any]] = [{"budget": 13}, {"graphs": True}, {"profile": "b300"}]
     for setting in elsewhere:
         assert on_host.of(entries.from_files(layout), wanted(**setting)) == [], setting
+
+
+def test_a_full_disk_proves_nothing_of_a_release(tmp_path: Path) -> None:
+    layout = told(tmp_path, 1, "rolled-back", "soak", OSError(errno.ENOSPC, "No space left on device"))
+    assert on_host.proven_bad(entries.from_files(layout), wanted()) is None
+    told(tmp_path, 1, "rolled-back", "soak", OSError(errno.EIO, "Input/output error"))
+    assert on_host.proven_bad(entries.from_files(layout), wanted()) is not None
 
 
 def test_the_newest_proof_counts(tmp_path: Path) -> None:

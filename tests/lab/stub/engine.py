@@ -24,6 +24,7 @@ Whoever asks for "a letter every 0.5 s" gets a streamed answer at that pace. Who
 the lines that follow. The drill illegal-access of its release it does as SGLang with the overlay: after so
 many verify steps it tells of the fault and kills itself.
     exit_after    ends with code 1 after so many answers
+    orphan        starts a child that holds its port, "marked" by its environment as a service's child is, or "bare"
     stubborn      ignores SIGTERM
     mute_overlay  does not report the overlay
     overlay       reports this sha256 of the overlay instead of its own
@@ -295,6 +296,9 @@ def main():
     server.scheduler = subprocess.Popen(
         ["/usr/bin/python3", "-c", "import time; time.sleep(1e9)", "sglang::scheduler_TP0"]
     )
+    if orphan := script.get("orphan"):
+        command = ["/usr/bin/python3", "-c", "import time; time.sleep(1e9)", f"orphan-{orphan}"]
+        subprocess.Popen(command, pass_fds=[server.fileno()], env=None if orphan == "marked" else {})
     threading.Thread(target=server.serve_forever, daemon=True).start()
     load(script)
     server.ready = True

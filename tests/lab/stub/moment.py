@@ -24,6 +24,13 @@ def supervisor():
     return int(shown.stdout)
 
 
+def running():
+    """The supervisor, waited for: a first adoption starts it only then."""
+    while not (pid := supervisor()):
+        time.sleep(0.01)
+    return pid
+
+
 def byte(fifo):
     with open(fifo, "rb", buffering=0) as source:
         source.read(1)
@@ -59,7 +66,10 @@ def main():
     sys.stdout.flush()
     {"byte": byte, "step": step}[sys.argv[3]](*sys.argv[4:])
     time.sleep(delay)
-    os.kill(pid, number)
+    try:
+        os.kill(pid or running(), number)
+    except ProcessLookupError:  # a deploy that brought another agent has started it anew meanwhile
+        os.kill(running(), number)
 
 
 if __name__ == "__main__":

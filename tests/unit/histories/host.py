@@ -40,6 +40,7 @@ from ddops.agent import (
     promote,
     releases,
     requests,
+    reserve,
     restore,
     rollback,
     sending,
@@ -89,6 +90,7 @@ class Host:
         self.crossings = 0
         self.plans: list[tuple[int, Callable[[], None]]] = []
         self.disk_full = False
+        self.spare = 0  # writes that a full disk still takes
         self.violations: list[str] = []
         self.detached = 0
         self.operating = False
@@ -134,6 +136,7 @@ class Host:
         for name in ("kill", "pids", "listener", "holders"):
             self._set(processes, name, getattr(units, name))
         self._set(processes, "open_process", self._open_process)
+        self._set(processes, "of_invocation", lambda _: set())
         self._set(processes, "bytes_read", lambda _: 0)
         self._set(processes, "connections", lambda _: 0)
         self._set(processes, "describe", lambda pid: f"pid {pid}")
@@ -153,6 +156,7 @@ class Host:
         for quota in ("KEPT_PROMOTED", "KEPT_FAILED"):
             self._set(promote, quota, 1)  # a short history prunes too
         self._count_writes()
+        self._has_reserve()
 
     def _count_writes(self) -> None:
         """Makes each write of the step log and each change of a file a moment at which anything may happen."""
@@ -169,7 +173,7 @@ class Host:
         self._set(steplog, "os", _Proxy("os", fsync=lambda _: self._room()))
         self._set(durable, "os", _Proxy("os", fsync=lambda _: None))
         for name in ("write", "link", "remove"):
-            self._set(durable, name, self._counted(name, getattr(durable, name), needs_room=name == "write"))
+            self._set(durable, name, self._counted(name, getattr(durable, name), needs_room=name != "remove"))
         for module in (promote, releases):
             proxied = _Proxy("os", replace=self._counted("replace", __import__("os").replace), fsync=lambda _: None)
             self._set(module, "os", proxied)
@@ -187,9 +191,24 @@ class Host:
 
         return counted
 
-    def _room(self) -> None:
-        if self.disk_full:
+    def _room(self, *_: Any) -> None:
+        if self.disk_full and self.spare:
+            self.spare -= 1
+        elif self.disk_full:
             raise OSError(errno.ENOSPC, "No space left on device")
+
+    def _has_reserve(self) -> None:
+        """What is set aside on the disk is some writes here; a stranger's file cannot take them."""
+        self._set(reserve, "INODES", 1)
+        free = SimpleNamespace(f_frsize=1, f_files=0)
+        disk = lambda _: SimpleNamespace(**vars(free), f_bavail=0 if self.disk_full else 2 * reserve.BYTES)  # noqa: E731
+
+        def spend(path: Path, **_: Any) -> None:
+            self.spare = 200 if path.exists() else self.spare
+            shutil.rmtree(path, ignore_errors=True)
+
+        self._set(reserve, "os", _Proxy("os", posix_fallocate=self._room, statvfs=disk))
+        self._set(reserve, "shutil", _Proxy("shutil", rmtree=spend))
 
     def _set(self, owner: Any, name: str, value: Any) -> None:
         self._undo.append((owner, name, vars(owner)[name]))

@@ -84,7 +84,7 @@ class Histories(RuleBasedStateMachine):
                 self.excuses.clear()
                 host.file("adopt", "anna", unit=ADOPTED, port=None, spec=spec)
                 self._lives(acts)
-                assert (self.known_good is None) == (releases.numbers(self.layout) == [])
+                assert (self.known_good is None) == (releases.numbers(self.layout) == []) == (host.boots() is None)
         assert self.known_good == 0
 
     # ---- what operators do
@@ -331,6 +331,7 @@ class Histories(RuleBasedStateMachine):
             ours = set() if release.adopted else {release.unit}
             left = {p.name for f in (host.etc, host.run_units) for p in f.glob("lab-[0-9]*.service")}
             assert left == ours, "units are left over"
+            assert not list(self.layout.releases.glob(".pruned-*")), "a release is half removed"
             assert not layout.front_target_of_trial.exists()
 
     def serving(self) -> tuple[str, int | None, int | None]:

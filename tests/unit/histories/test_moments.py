@@ -7,6 +7,8 @@ from contextlib import contextmanager
 
 import pytest
 
+from ddops.agent import releases
+
 from .engines import Behaviour
 from .test_histories import THOROUGH, Histories
 
@@ -68,6 +70,30 @@ def test_a_disk_that_fills_at_any_moment_leaves_a_service(ends: str) -> None:
             state.deploys(GOOD if ends == "promoted" else FAULTS, [(at, "disk-full")], "page", None, force=False)
             assert state.known_good in (1, 2) if ends == "promoted" else state.known_good == 1
             assert state.serving()[1:] == (state.known_good, state.known_good), at
+
+
+def test_a_disk_that_fills_while_a_unit_is_adopted_leaves_it_as_it_was() -> None:
+    for at in range(1, 90) if THOROUGH else range(30, 60, 2):
+        with history(adopts=False, promoted=0) as state:
+            state.host.start_by_hand()
+            state.adopts([(at, "disk-full")])  # once more, where it was refused
+            assert state.host.boots() == "sglang.service"
+
+
+def test_a_disk_that_fills_at_any_moment_does_not_end_a_rollback() -> None:
+    for at in range(1, 80) if THOROUGH else range(2, 74, 4):
+        with history(promoted=2) as state:
+            state.returns_to(1, [(at, "disk-full")])
+            assert state.serving()[1:] == (1, 1), at
+            assert state.known_good == 1, at
+            assert not state.layout.front_target_of_trial.exists()
+
+
+def test_a_death_while_old_releases_are_removed_leaves_none_half_removed() -> None:
+    for at in range(1, 160) if THOROUGH else range(130, 141):
+        with history(promoted=2) as state:
+            state.deploys(GOOD, [(at, "kill")], "page", None, force=False)
+            assert releases.numbers(state.layout) == [0, 2, 3], at
 
 
 def test_a_promotion_that_failed_is_taken_back_before_the_way_back_can_fail() -> None:
