@@ -13,7 +13,7 @@ from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Any
 
 from . import __version__, diffs, overlay, packing, quoting, resources, suites
-from .agent import carried
+from .agent import carried, state
 from .errors import UsageError
 from .limits import Limits
 from .profile import Drafting, Profile
@@ -148,7 +148,7 @@ def _possible(profile: Profile, site: Site, options: Options, patches: diffs.Dif
 def spec(profile: Profile, site: Site, service: str) -> dict[str, Any]:
     """Returns the part of a manifest that does not depend on the release: gates, suites and deadlines."""
     return {
-        "format": 1,
+        "format": state.FORMAT,
         "service": service,
         "profile": profile.name,
         "gates": _gates(profile),

@@ -32,6 +32,7 @@ from . import (
     preflight,
     requests,
     site,
+    state,
     status,
     systemd,
 )
@@ -41,7 +42,9 @@ from .layout import Layout, layout_of, services
 
 def _layout(args: dict[str, Any]) -> Layout:
     systemd.must_run()
-    return layout_of(args["service"])
+    layout = layout_of(args["service"])
+    state.must_be_readable(layout)
+    return layout
 
 
 def _stage(args: dict[str, Any], payload: bytes) -> Iterator[dict[str, Any]]:
@@ -90,7 +93,7 @@ def _logs(args: dict[str, Any], _: bytes) -> Iterator[dict[str, Any]]:
 
 
 def _watch(args: dict[str, Any], _: bytes) -> Iterator[dict[str, Any]]:
-    yield from observe.watch(layout_of(args["service"]), args["after"])
+    yield from observe.watch(_layout(args), args["after"])
 
 
 def _eval(args: dict[str, Any], _: bytes) -> Iterator[dict[str, Any]]:
