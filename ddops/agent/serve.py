@@ -88,7 +88,7 @@ def _follow(args: dict[str, Any], _: bytes) -> Iterator[dict[str, Any]]:
 
 
 def _logs(args: dict[str, Any], _: bytes) -> Iterator[dict[str, Any]]:
-    yield from logs.logs(_layout(args), args["release"], args["last"], follow=args["follow"])
+    yield from logs.logs(_layout(args), args["release"], args["last"], follow=args["follow"], after=args["after"])
     yield _result({})
 
 
