@@ -7,7 +7,7 @@ import json
 import os
 import sys
 
-from . import lock, notices, requests, state, steplog, supervisor
+from . import durable, lock, notices, requests, state, steplog, supervisor
 from .errors import AgentError, Locked, TooNew
 from .layout import Layout, layout_of
 
@@ -81,6 +81,9 @@ def _rollback(service: str, rest: list[str]) -> int:
             error.hint = f"'ddops rollback' of that version; what boots is {layout.alias}"
         sys.stderr.write(f"error: {error.what}\n  {error.why}\n\nhint: {error.hint}\n")
         return next((code for kind, code in _REFUSALS if isinstance(error, kind)), 5)
+    except OSError as error:
+        sys.stderr.write(f"error: {error}\n\nhint: {durable.hint(error, service) or 'ddops doctor'}\n")
+        return 5
     sys.stdout.write(
         json.dumps({"outcome": outcome["outcome"], "reason": outcome["reason"], "host": outcome["host"]}) + "\n"
     )

@@ -8,7 +8,6 @@ payload. Replies are events, ``{"event": "alive"}`` each second while it lasts, 
 from __future__ import annotations
 
 import contextlib
-import errno
 import json
 import sys
 import threading
@@ -21,6 +20,7 @@ from . import (
     adopt,
     brakes,
     doctor,
+    durable,
     evaluate,
     gpu_use,
     ledger,
@@ -200,15 +200,17 @@ def _answer(request: dict[str, Any], payload: bytes, send: Callable[[dict[str, A
     except (OSError, ValueError, KeyError, TypeError, AttributeError, SubprocessError) as error:
         if isinstance(error, BrokenPipeError):
             raise
-        send({"event": "error", "error": _internal(request["call"], error)})
+        send(
+            {"event": "error", "error": _internal(request["call"], request["args"].get("service") or "SERVICE", error)}
+        )
     else:
         return True
     return False
 
 
-def _internal(call: str, error: Exception) -> dict[str, Any]:
-    if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EROFS):
-        what, hint = f"the host cannot store anything: {error.strerror}", "free space on the host: df -h; df -i"
+def _internal(call: str, service: str, error: Exception) -> dict[str, Any]:
+    if isinstance(error, OSError) and (hint := durable.hint(error, service)):
+        what = f"the host cannot store anything: {error.strerror}"
         return {"code": "refused", "what": what, "why": str(error.filename or call), "hint": hint}
     return {"code": "internal", "what": f"{call}: {error!r}"}
 
