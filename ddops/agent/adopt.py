@@ -97,6 +97,7 @@ def _inspect(layout: Layout, request: dict[str, Any]) -> tuple[systemd.Unit, dic
         )
     handmade.must_be_adoptable(unit)
     pid, argv = handmade.arguments(unit)
+    handmade.must_answer_without_a_key(unit, argv)
     process = Path(f"/proc/{pid}")
     files = [unit.fragment, *unit.drop_ins]
     spec = request["spec"]

@@ -83,6 +83,16 @@ def arguments(unit: Unit) -> tuple[int, list[str]]:
     return next((one for one in found if model(one[1])), found[0])
 
 
+def must_answer_without_a_key(unit: Unit, argv: list[str]) -> None:
+    """Raises Refused for an engine that wants an API key: ddops keeps none, so it could prove no answer."""
+    if option(argv, "--api-key") is not None:
+        raise Refused(
+            f"{unit.name} answers only to an API key",
+            "it is in the process list and, by SGLang itself, in the journal; ddops asks without one",
+            "take --api-key out and have the proxy in front ask for it, then restart the unit",
+        )
+
+
 def option(argv: list[str], name: str) -> str | None:
     """Returns an option's value, None where it is not given."""
     for at, argument in enumerate(argv):

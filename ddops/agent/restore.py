@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,8 @@ from .operation import Operation
 from .promote import PROMOTED, forget_unit, make_boot
 from .releases import Release
 from .systemd import SystemdError
+
+_FILES = re.compile(r"^(?:EnvironmentFile=|LoadCredential=[^:]+:)(/.*)$", re.MULTILINE)
 
 
 def prove(release: Release) -> dict[str, Any]:
@@ -26,7 +29,7 @@ def prove(release: Release) -> dict[str, Any]:
     unit = systemd.show(release.unit)
     if unit.load == "masked" or (release.adopted and unit.load != "loaded"):
         raise Refused(f"{release.unit} is {unit.load}", "it could not be started", f"systemctl unmask {release.unit}")
-    if missing := _missing(release):
+    if missing := lacks(release):
         raise Refused(
             f"{release.unit} could not be started: {missing} is not there",
             "what runs is left as it is",
@@ -35,12 +38,15 @@ def prove(release: Release) -> dict[str, Any]:
     return {"release": release.number, "files": len(release.manifest["files"])}
 
 
-def _missing(release: Release) -> str:
-    """Returns what a release names beside its own files and the host lacks, '' where nothing is."""
+def lacks(release: Release) -> str:
+    """Returns what a release names beside its own files and the host has not, '' where it has all."""
     engine = release.manifest["engine"]
     named = [str(engine.get(name) or "") for name in ("python", "model")]
+    if not release.adopted:
+        text = (release.directory / release.unit).read_text()
+        named += [path.replace("%%", "%") for path in _FILES.findall(text)]
     gone = [path for path in named if path.startswith("/") and not Path(path).exists()]
-    return gone[0] if gone else handmade.missing_environment(release.unit)
+    return gone[0] if gone else handmade.missing_environment(release.unit) if release.adopted else ""
 
 
 def edited(release: Release) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -18,6 +19,7 @@ from .lines import Lines
 from .transport import DEAD_AFTER_S
 
 CONNECT_TIMEOUT_S = 10
+logging.getLogger("paramiko").setLevel(logging.CRITICAL)  # what goes wrong is raised, too; it would show a traceback
 
 
 class SshChannel:

@@ -71,6 +71,13 @@ def test_a_unit_that_could_not_be_brought_back_is_refused_and_goes_on(stub: Serv
     refused(stub, "sglang", "would not start again")
     stub.on("rm", f"{ETC}/{drop}")
 
+    text = stub.file(f"{ETC}/sglang.service") or ""
+    stub.write(f"{ETC}/keyed.service", text.replace("--port 8000", "--port 8001 --api-key=planted"))
+    loaded(stub)
+    stub.on("systemctl", "start", "keyed.service")
+    assert "planted" not in refused(stub, "keyed", "answers only to an API key")
+    stub.on("systemctl", "stop", "keyed.service")
+
     put(stub, f"{ETC}/sglang.socket", "[Socket]", "ListenStream=9000", "[Install]", "WantedBy=sockets.target")
     stub.on("systemctl", "enable", "sglang.socket")
     loaded(stub)
@@ -183,8 +190,12 @@ def test_a_unit_that_forks_is_taken_over(stub: ServiceHost) -> None:
     stub.on("systemctl", "start", "sglang.service")
     wait_for(lambda: stub.ask() == "Paris", 20, "it answers")
     assert stub.ddops("adopt", "sglang").code == 0
-    stub.bring_down("sglang.service")
-    assert "start-limit-hit" in str([e.get("MESSAGE") for e in stub.journal("sglang.service")])
+    assert stub.ddops("pause").code == 0
+    kill = ("systemctl", "kill", "-s", "KILL", "sglang.service")
+    wait_for(
+        lambda: stub.on(*kill, check=False) or stub.active("sglang.service") == "failed", 20, "it is down for good"
+    )
+    assert "repeated too quickly" in str([e.get("MESSAGE") for e in stub.journal("sglang.service")])
     ran = stub.ddops("rollback")
     assert (ran.code, ran.document["outcome"]) == (0, "rolled-back"), ran
     assert stub.ask() == "Paris"
