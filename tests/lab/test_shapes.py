@@ -177,17 +177,19 @@ def process(host: ServiceHost, unit: str) -> tuple[list[str], list[str]]:
     return found[0], found[1]
 
 
-def test_a_unit_that_forks_is_taken_over(stub: ServiceHost) -> None:
-    stub.on("systemctl", "stop", "sglang.service")
+def test_a_unit_that_forks_and_is_linked_from_elsewhere_is_taken_over(stub: ServiceHost) -> None:
+    """And has no start left: its limit was hit."""
+    stub.on("systemctl", "disable", "--now", "sglang.service")
+    stub.on("rm", f"{ETC}/sglang.service")
     put(stub, "/opt/start", "#!/bin/sh", f"/opt/stub/bin/python {SERVE} &", "echo $! > /run/sglang.pid")
     stub.on("chmod", "755", "/opt/start")
     put(
-        stub, f"{ETC}/sglang.service", "[Unit]", "StartLimitIntervalSec=1h", "StartLimitBurst=1", "[Service]",
+        stub, "/srv/units/sglang.service", "[Unit]", "StartLimitIntervalSec=1h", "StartLimitBurst=1", "[Service]",
         "Restart=always", "Type=forking", "PIDFile=/run/sglang.pid", "ExecStart=/opt/start", "[Install]",
         "WantedBy=multi-user.target",
     )  # fmt: skip
     loaded(stub)
-    stub.on("systemctl", "start", "sglang.service")
+    stub.on("systemctl", "enable", "--now", "/srv/units/sglang.service")
     wait_for(lambda: stub.ask() == "Paris", 20, "it answers")
     assert stub.ddops("adopt", "sglang").code == 0
     assert stub.ddops("pause").code == 0
