@@ -1,3 +1,5 @@
 """ddops manages SGLang inference services that systemd runs on GPU hosts."""
 
-__version__ = "0.1.0"
+from .agent import VERSION
+
+__version__ = VERSION

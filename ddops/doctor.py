@@ -101,7 +101,7 @@ def _about(host: str, entry: HostEntry, site: Site, flag: Path | None) -> tuple[
         **diffs.fit(at_home),
         "model": at_home.model,
         "drafter": at_home.drafter,
-        "secrets": at_home.secrets,
+        "secrets": [*at_home.secrets, *at_home.credentials.values()],
         "user": profile.user if profile else None,
         "service": profile.service if profile else "service",
         "public_port": profile.ports.public if profile else None,

@@ -3,6 +3,7 @@
 DdopsError            1   something unexpected
 ├── UsageError        2   the command line, the profile or the site file is wrong
 ├── Refused           5   refused, nothing changed
+│   └── Outdated     12   a newer ddops has left state that this one cannot read; nothing touched
 ├── Unreachable       6   the host cannot be reached, or was lost
 ├── Locked            7   another operation is under way
 └── Interrupted     130   Ctrl-C, and what goes on without the client
@@ -33,6 +34,10 @@ class Refused(DdopsError):
     exit_code = ExitCode.REFUSED
 
 
+class Outdated(Refused):
+    exit_code = ExitCode.OUTDATED
+
+
 class Unreachable(DdopsError):
     exit_code = ExitCode.UNREACHABLE
 
@@ -55,5 +60,5 @@ def did_you_mean(name: str, known: Iterable[str], otherwise: str = "") -> str:
 
 def from_agent(record: dict[str, str]) -> DdopsError:
     """Returns the error that the host reported as the client's own."""
-    kind = {"refused": Refused, "locked": Locked}.get(record.get("code", ""), DdopsError)
+    kind = {"refused": Refused, "locked": Locked, "too-new": Outdated}.get(record.get("code", ""), DdopsError)
     return kind(record["what"], record.get("why", ""), record.get("hint", ""))

@@ -20,6 +20,7 @@ class ExitCode(IntEnum):
     UNHEALTHY = 9
     NOT_WAITED = 10
     NOT_PASSED = 11
+    OUTDATED = 12
     INTERRUPTED = 130
 
 
@@ -85,6 +86,12 @@ MEANINGS = (
     Meaning(
         ExitCode.NOT_PASSED,
         "`bench` and `eval` only: it was measured, and requests failed or the suite was not passed",
+    ),
+    Meaning(
+        ExitCode.OUTDATED,
+        "outdated: a newer ddops has left state on the host that this one cannot read; nothing was touched",
+        "yes",
+        "yes",
     ),
     Meaning(ExitCode.INTERRUPTED, "interrupted; an operation that was filed goes on at the host", "yes", "yes"),
 )

@@ -13,7 +13,7 @@ from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Any
 
 from . import __version__, diffs, overlay, packing, quoting, resources, suites
-from .agent import carried
+from .agent import carried, state
 from .errors import UsageError
 from .limits import Limits
 from .profile import Drafting, Profile
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     import jinja2
 
 _ROOT = "/var/lib/ddops"
+_SECRETS = ("api-key", "admin-api-key", "ssl-keyfile-password")
 _PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
 
@@ -130,7 +131,13 @@ def release(profile: Profile, site: Site, service: str, options: Options, number
 
 
 def _possible(profile: Profile, site: Site, options: Options, patches: diffs.Diffs | None) -> None:
-    """Raises UsageError where the site's overlay does not go with the profile."""
+    """Raises UsageError where overlay and profile do not go together, or an argument would give a secret away."""
+    if secret := next((name for name in _SECRETS if name in profile.launch.arguments), None):
+        raise UsageError(
+            f"profile {profile.name} has {secret} among SGLang's arguments",
+            "it would be in the process list, and SGLang writes all its arguments into the journal",
+            "have the proxy in front ask for a key, the engine listens on loopback; docs/security.md",
+        )
     if patches and patches.pins.sglang != profile.sglang:
         raise UsageError(
             f"the diffs are for SGLang {patches.pins.sglang}, profile {profile.name} for {profile.sglang}",
@@ -148,7 +155,7 @@ def _possible(profile: Profile, site: Site, options: Options, patches: diffs.Dif
 def spec(profile: Profile, site: Site, service: str) -> dict[str, Any]:
     """Returns the part of a manifest that does not depend on the release: gates, suites and deadlines."""
     return {
-        "format": 1,
+        "format": state.FORMAT,
         "service": service,
         "profile": profile.name,
         "gates": _gates(profile),
@@ -258,6 +265,8 @@ def _files(profile: Profile, site: Site, service: str, options: Options, number:
         "by_hand": quoting.transient(words),
         "environment_file": quoting.unit_path(f"{directory}/environment"),
         "secrets": [quoting.unit_path(path) for path in site.secrets],
+        "credentials": [(name, quoting.unit_path(path)) for name, path in sorted(site.credentials.items())],
+        "plain_credentials": sorted(site.credentials.items()),
         "plain_paths": [f"{directory}/environment", *site.secrets],
         "user": profile.user,
         "hardening": [entry.option for entry in profile.hardening],

@@ -90,7 +90,7 @@ class Effective:
             if (value := getattr(self.asked, name)) is not None:
                 found[key] = value
         if self.site and self.host:
-            parts = self.site.model_dump(include={"engine", "model", "drafter", "overlay", "secrets"})
+            parts = self.site.model_dump(include={"engine", "model", "drafter", "overlay", "secrets", "credentials"})
             found |= {f"site.{key}": value for key, value in _leaves(parts, ())}
         return [(key, value, self._origin(key)) for key, value in found.items()]
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from pathlib import Path
 from typing import Any
 
@@ -63,6 +64,7 @@ class Site(Strict):
     drafter: str | None = None
     overlay: OverlayEntry = Field(default_factory=OverlayEntry)
     secrets: list[str] = Field(default_factory=list)
+    credentials: dict[str, str] = Field(default_factory=dict)
     notify: Notify = Field(default_factory=Notify)
     profiles: dict[str, dict[str, Any]] = Field(default_factory=dict)
 
@@ -72,6 +74,16 @@ class Site(Strict):
         if wrong := [p for p in paths if not p.startswith("/")]:
             raise ValueError(f"'{wrong[0]}' is not an absolute path")
         return paths
+
+    @field_validator("credentials")
+    @classmethod
+    def _variables(cls, credentials: dict[str, str]) -> dict[str, str]:
+        for name, path in credentials.items():
+            if not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", name, re.ASCII):
+                raise ValueError(f"'{name}' cannot be the name of an environment variable")
+            if not path.startswith("/"):
+                raise ValueError(f"'{path}' is not an absolute path")
+        return credentials
 
     def at(self, entry: HostEntry) -> Site:
         """Returns the site with what the host has of its own."""

@@ -70,7 +70,7 @@ def _check(name: str, entry: HostEntry, site: Site, user: str | None) -> Checked
         "python": site.engine.python,
         "model": site.model,
         "drafter": site.drafter,
-        "secrets": site.secrets,
+        "secrets": [*site.secrets, *site.credentials.values()],
         "user": user,
     }
     agent = Agent(hosts.connect(name, entry), "")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from .errors import Unreachable
@@ -14,12 +14,41 @@ _AGAIN_S = 1.0
 
 def events(agent: Agent, connect: Connect) -> Iterator[dict[str, Any]]:
     """Yields the service's states, steps and incidents without end, and a ``lost`` each time the host is away."""
-    lost, known = False, None
+    known: int | None = None
+
+    def go_on(agent: Agent) -> Iterator[dict[str, Any]]:
+        nonlocal known
+        for event in agent.events("watch", after=known):
+            known = event.get("incidents", event.get("number", known))
+            yield event
+
+    yield from _again_and_again(agent, connect, go_on)
+
+
+def lines(agent: Agent, connect: Connect, release: int | None, last: int) -> Iterator[dict[str, Any]]:
+    """Yields the service's last journal entries, then each as it comes, without end; none is left out or told twice.
+
+    A ``lost`` comes each time the host is away, a ``gap`` where entries were gone from its journal by then.
+    """
+    after = ""
+
+    def go_on(agent: Agent) -> Iterator[dict[str, Any]]:
+        nonlocal after
+        for event in agent.events("logs", release=release, last=last, follow=True, after=after):
+            after = event.get("cursor", after)
+            yield event
+
+    yield from _again_and_again(agent, connect, go_on)
+
+
+def _again_and_again(
+    agent: Agent, connect: Connect, go_on: Callable[[Agent], Iterator[dict[str, Any]]]
+) -> Iterator[dict[str, Any]]:
+    lost = False
     while True:
         try:
-            for event in agent.events("watch", after=known):
+            for event in go_on(agent):
                 lost = False
-                known = event.get("incidents", event.get("number", known))
                 yield event
         except Unreachable as error:
             if not lost:

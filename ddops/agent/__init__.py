@@ -3,3 +3,5 @@
 Packed into one ``.pyz`` it travels with every call and every release, and makes
 every change on the host. It imports nothing from the rest of ddops.
 """
+
+VERSION = "0.1.0"

@@ -8,10 +8,10 @@ import shutil
 from pathlib import Path
 from typing import Any
 
-from . import baseline, durable, errors, preflight, processes, releases, service, stack, steplog, systemd
+from . import baseline, durable, errors, handmade, preflight, processes, releases, service, stack, steplog, systemd
 from .errors import Refused
 from .gates.smoke import smoke
-from .layout import UNITS, Layout, unit_name
+from .layout import Layout, unit_name
 from .operation import Operation
 from .promote import install_rollback_script
 from .releases import MANIFEST, Release
@@ -111,12 +111,10 @@ def _inspect(layout: Layout, request: dict[str, Any]) -> tuple[systemd.Unit, dic
             "only a running unit can be adopted",
             f"systemctl start {name}",
         )
-    if not unit.fragment or unit.fragment.startswith("/run/"):
-        raise Refused(f"the text of {name} is gone at the next boot", unit.fragment or "no file", "put it under /etc")
-    if unit.needs_reload:
-        raise Refused(f"{name} runs from an older text than its file has", "", "systemctl daemon-reload")
-    process = Path(f"/proc/{unit.main_pid}")
-    argv = process.joinpath("cmdline").read_bytes().decode().rstrip("\0").split("\0")
+    handmade.must_be_adoptable(unit)
+    pid, argv = handmade.arguments(unit)
+    handmade.must_answer_without_a_key(unit, argv)
+    process = Path(f"/proc/{pid}")
     files = [unit.fragment, *unit.drop_ins]
     spec = request["spec"]
     manifest = {
@@ -132,10 +130,10 @@ def _inspect(layout: Layout, request: dict[str, Any]) -> tuple[systemd.Unit, dic
             "host": "127.0.0.1",
             "port": _port(request, unit, argv),
             "python": argv[0] if argv[0].startswith("/") else os.readlink(process / "exe"),
-            "model": _option(argv, "--model-path") or _option(argv, "--model") or spec["engine"]["model"],
+            "model": handmade.model(argv) or spec["engine"]["model"],
             "speculates": "--speculative-algorithm" in argv,
         },
-        "enablement": _enablement(name),
+        "enablement": handmade.enablement(name),
         "files": {path: hashlib.sha256(Path(path).read_bytes()).hexdigest() for path in files},
     }
     captured = {
@@ -154,28 +152,14 @@ def _nearest(name: str) -> str:
     return f"did you mean {near[0]}?" if near else "systemctl list-units --type=service shows what runs"
 
 
-def _option(argv: list[str], name: str) -> str | None:
-    for at, argument in enumerate(argv):
-        if argument == name and at + 1 < len(argv):
-            return argv[at + 1]
-        if argument.startswith(name + "="):
-            return argument[len(name) + 1 :]
-    return None
-
-
 def _port(request: dict[str, Any], unit: systemd.Unit, argv: list[str]) -> int:
     """Returns the port that the unit serves on: asked for, or its --port, proven by its listener."""
-    port = request.get("port") or _option(argv, "--port")
+    port = request.get("port") or handmade.option(argv, "--port")
     if port is None:
         raise Refused(f"the port of {unit.name} is not in its arguments", "no --port", "name it: --port N")
     if not processes.of_unit(unit, int(port)):
         raise Refused(f"{unit.name} does not listen on port {port}", "no process of it holds that port", "--port N")
     return int(port)
-
-
-def _enablement(unit: str) -> list[str]:
-    links = [*UNITS.glob(f"*.wants/{unit}"), *UNITS.glob(f"*.requires/{unit}")]
-    return sorted(str(link) for link in links if link.is_symlink())
 
 
 def _store(op: Operation, manifest: dict[str, Any], files: dict[str, bytes]) -> Release:

@@ -5,8 +5,9 @@ from __future__ import annotations
 import time
 from typing import Any
 
-from . import overlay_fit
-from .checks import Finding, absent, engine, gpus, guarded, machine, service, warn
+from . import overlay_fit, state
+from .checks import Finding, absent, bad, engine, gpus, guarded, machine, service, warn
+from .errors import TooNew
 from .layout import Layout, layout_of, services
 from .processes import listener, owners
 
@@ -38,9 +39,17 @@ def check(about: dict[str, Any]) -> dict[str, Any]:
     return {"findings": found, "now": time.time()}
 
 
+def _kept(layout: Layout) -> list[Finding]:
+    try:
+        state.must_be_readable(layout)
+    except TooNew as error:
+        return [bad(f"{layout.name}: state", error.what, error.why, error.hint)]
+    return service.check(layout)
+
+
 def _services(layout: Layout, public_port: int | None) -> list[Finding]:
     known = services()
-    found = [finding for name in known for finding in service.check(layout_of(name))]
+    found = [finding for name in known for finding in _kept(layout_of(name))]
     if layout.name in known or public_port is None:
         return found
     name = f"{layout.name}: port"

@@ -3,10 +3,20 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import json
 import os
 from pathlib import Path
 from typing import Any
+
+
+def hint(error: OSError, service: str) -> str:
+    """Returns the next step where a disk takes nothing, '' for another error."""
+    ways = {errno.EROFS: "findmnt -T /var/lib/ddops on the host"}
+    ways |= dict.fromkeys((errno.ENOSPC, errno.EDQUOT), "free space on the host: df -h; df -i")
+    if way := ways.get(error.errno or 0):
+        return f"{way}; systemctl restart {service}.service starts known-good with nothing of ddops"
+    return ""
 
 
 def sync_directory(directory: Path) -> None:

@@ -2,7 +2,8 @@
 
 AgentError
 ├── Refused          nothing was changed
-│   └── Locked       another operation is under way
+│   ├── Locked       another operation is under way
+│   └── TooNew       a newer ddops has left state that this one cannot read
 ├── GateFailed       a release did not pass
 │   └── NotBetter    it is right, but slower than known-good
 ├── EngineFault      the engine of a trial ended, hung or reported a fault
@@ -57,6 +58,10 @@ class Refused(AgentError):
 
 class Locked(Refused):
     code = "locked"
+
+
+class TooNew(Refused):
+    code = "too-new"
 
 
 class GateFailed(AgentError):

@@ -77,6 +77,11 @@ class Layout:
         return self.root / "notify.json"
 
     @property
+    def format(self) -> Path:
+        """Which format the state has, and which ddops marked it so."""
+        return self.root / "format"
+
+    @property
     def lock(self) -> Path:
         return self.root / "lock"
 

@@ -14,14 +14,19 @@ from .journal import Journal
 from .layout import Layout
 
 
-def logs(of: Layout, release: int | None, last: int, *, follow: bool) -> Iterator[dict[str, Any]]:
-    """Yields the last entries, the oldest first, then new ones as they come."""
+def logs(of: Layout, release: int | None, last: int, *, follow: bool, after: str = "") -> Iterator[dict[str, Any]]:
+    """Yields the last entries, the oldest first, then new ones as they come.
+
+    With ``after``, a cursor, those behind that entry instead; where it is there no more, a ``gap`` comes first.
+    """
     units = [releases.load(of, release).unit] if release is not None else _units(of)
     matches = [f"_SYSTEMD_UNIT={unit}" for unit in units]
     if release is None:
         matches.append(f"_SYSTEMD_UNIT={of.supervisor}")
-    with Journal(matches, last=last) as journal:
+    with Journal(matches, last=last, after=after) as journal:
         told = time.monotonic()
+        if journal.gap:
+            yield {"event": "gap"}
         while True:
             for entry in journal.entries():
                 yield {"event": "entry", **entry._asdict()}

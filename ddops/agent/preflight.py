@@ -61,6 +61,8 @@ def check(op: Operation, trial: Release, way_back: Release | None) -> dict[str, 
     found["stack"] = _stack_of_trial(trial)
     if not request.get("force"):
         _not_proven_bad(layout, trial, found["stack"])
+    if missing := restore.lacks(trial):
+        raise Refused(f"{missing} is not on this host", "the release's unit names it", "ddops site check")
     _port_free(trial.port, "the release's own port")
     if not shutil.which("ss"):
         raise Refused("'ss' is not on this host", "without it the front cannot be closed", "apt-get install iproute2")

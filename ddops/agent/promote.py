@@ -29,7 +29,9 @@ def promote(layout: Layout, release: Release) -> dict[str, Any]:
     make_boot(layout, release)
     releases.point(layout.known_good, release)
     releases.point(layout.live, release)
-    durable.write_json(release.directory / PROMOTED, {"release": release.number})
+    # a drop-in for all services of the host, or for all releases of this one: the gates have passed with it
+    drop_ins = {} if release.adopted else {path: systemd.sha256(path) for path in was.drop_ins}
+    durable.write_json(release.directory / PROMOTED, {"release": release.number, "drop_ins": drop_ins})
     systemd.unlink_trial(release.unit)
     systemd.daemon_reload()
     now = systemd.show(release.unit)

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any
 
-from . import carried, durable, patched_tree
+from . import carried, durable, patched_tree, state
 from .errors import Refused
 from .layout import Layout
 
@@ -82,6 +82,8 @@ def load(layout: Layout, number: int) -> Release:
         raise Refused(f"release {number} is not on this host", f"here are: {known}", "ddops history") from None
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
         raise Refused(f"the manifest of release {number} is damaged", str(error), "ddops history") from None
+    if manifest.get("format", 1) > state.FORMAT:
+        raise state.too_new(layout, f"release {number}", manifest["format"], str(manifest.get("ddops", "")))
     return Release(number, directory, hashlib.sha256(data).hexdigest(), manifest)
 
 

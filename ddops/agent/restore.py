@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import re
+from pathlib import Path
 from typing import Any
 
-from . import durable, errors, front, releases, service, systemd
+from . import durable, errors, front, handmade, releases, service, systemd
 from .errors import GateFailed, Refused, ServiceDown
 from .gates.smoke import smoke
 from .layout import UNITS, Layout
@@ -12,6 +14,8 @@ from .operation import Operation
 from .promote import PROMOTED, forget_unit, make_boot
 from .releases import Release
 from .systemd import SystemdError
+
+_FILES = re.compile(r"^(?:EnvironmentFile=|LoadCredential=[^:]+:)(/.*)$", re.MULTILINE)
 
 
 def prove(release: Release) -> dict[str, Any]:
@@ -25,19 +29,50 @@ def prove(release: Release) -> dict[str, Any]:
     unit = systemd.show(release.unit)
     if unit.load == "masked" or (release.adopted and unit.load != "loaded"):
         raise Refused(f"{release.unit} is {unit.load}", "it could not be started", f"systemctl unmask {release.unit}")
+    if missing := lacks(release):
+        raise Refused(
+            f"{release.unit} could not be started: {missing} is not there",
+            "what runs is left as it is",
+            f"put {missing} back; or ddops rollback --to N, a release that does without it",
+        )
     return {"release": release.number, "files": len(release.manifest["files"])}
+
+
+def lacks(release: Release) -> str:
+    """Returns what a release names beside its own files and the host has not, '' where it has all."""
+    engine = release.manifest["engine"]
+    named = [str(engine.get(name) or "") for name in ("python", "model")]
+    if not release.adopted:
+        text = (release.directory / release.unit).read_text()
+        named += [path.replace("%%", "%") for path in _FILES.findall(text)]
+    gone = [path for path in named if path.startswith("/") and not Path(path).exists()]
+    return gone[0] if gone else handmade.missing_environment(release.unit) if release.adopted else ""
 
 
 def edited(release: Release) -> str:
     """Returns what systemd would load that is not the release's own, '' where there is nothing."""
-    own, unit = release.manifest["files"], systemd.show(release.unit)
-    if strange := [d for d in unit.drop_ins if d not in own and d.startswith(("/etc/", "/run/"))]:
+    if strange := strange_drop_ins(release, systemd.show(release.unit)):
         return strange[0]
     installed = UNITS / release.unit
     if release.adopted or not installed.exists():
         return ""
     same = installed.read_bytes() == (release.directory / release.unit).read_bytes()
     return "" if same else str(installed)
+
+
+def strange_drop_ins(release: Release, unit: systemd.Unit) -> list[str]:
+    """Returns drop-ins of somebody else that were not there, or not as they are, when the release was good.
+
+    Those of a package, under /usr, change with it and are not looked at.
+    """
+    try:
+        known = dict((durable.read_json(release.directory / PROMOTED) or {}).get("drop_ins", {}))
+    except (OSError, ValueError, AttributeError):
+        known = {}
+    ours = [
+        path for path in unit.drop_ins if path.startswith(("/etc/", "/run/")) and path not in release.manifest["files"]
+    ]
+    return [path for path in ours if known.get(path) != systemd.sha256(path)]
 
 
 def restore(op: Operation, trial: Release | None, way_back: Release | None) -> dict[str, Any]:

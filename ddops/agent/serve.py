@@ -8,7 +8,6 @@ payload. Replies are events, ``{"event": "alive"}`` each second while it lasts, 
 from __future__ import annotations
 
 import contextlib
-import errno
 import json
 import sys
 import threading
@@ -21,6 +20,7 @@ from . import (
     adopt,
     brakes,
     doctor,
+    durable,
     evaluate,
     gpu_use,
     ledger,
@@ -32,6 +32,7 @@ from . import (
     preflight,
     requests,
     site,
+    state,
     status,
     systemd,
 )
@@ -41,7 +42,9 @@ from .layout import Layout, layout_of, services
 
 def _layout(args: dict[str, Any]) -> Layout:
     systemd.must_run()
-    return layout_of(args["service"])
+    layout = layout_of(args["service"])
+    state.must_be_readable(layout)
+    return layout
 
 
 def _stage(args: dict[str, Any], payload: bytes) -> Iterator[dict[str, Any]]:
@@ -85,12 +88,12 @@ def _follow(args: dict[str, Any], _: bytes) -> Iterator[dict[str, Any]]:
 
 
 def _logs(args: dict[str, Any], _: bytes) -> Iterator[dict[str, Any]]:
-    yield from logs.logs(_layout(args), args["release"], args["last"], follow=args["follow"])
+    yield from logs.logs(_layout(args), args["release"], args["last"], follow=args["follow"], after=args["after"])
     yield _result({})
 
 
 def _watch(args: dict[str, Any], _: bytes) -> Iterator[dict[str, Any]]:
-    yield from observe.watch(layout_of(args["service"]), args["after"])
+    yield from observe.watch(_layout(args), args["after"])
 
 
 def _eval(args: dict[str, Any], _: bytes) -> Iterator[dict[str, Any]]:
@@ -197,15 +200,17 @@ def _answer(request: dict[str, Any], payload: bytes, send: Callable[[dict[str, A
     except (OSError, ValueError, KeyError, TypeError, AttributeError, SubprocessError) as error:
         if isinstance(error, BrokenPipeError):
             raise
-        send({"event": "error", "error": _internal(request["call"], error)})
+        send(
+            {"event": "error", "error": _internal(request["call"], request["args"].get("service") or "SERVICE", error)}
+        )
     else:
         return True
     return False
 
 
-def _internal(call: str, error: Exception) -> dict[str, Any]:
-    if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EROFS):
-        what, hint = f"the host cannot store anything: {error.strerror}", "free space on the host: df -h; df -i"
+def _internal(call: str, service: str, error: Exception) -> dict[str, Any]:
+    if isinstance(error, OSError) and (hint := durable.hint(error, service)):
+        what = f"the host cannot store anything: {error.strerror}"
         return {"code": "refused", "what": what, "why": str(error.filename or call), "hint": hint}
     return {"code": "internal", "what": f"{call}: {error!r}"}
 

@@ -13,8 +13,8 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from . import adopt, deploy, durable, front, lock, notices, releases, reserve, rollback, steplog, systemd, wake
-from .errors import AgentError, Locked
+from . import adopt, deploy, durable, front, lock, notices, releases, reserve, rollback, state, steplog, systemd, wake
+from .errors import AgentError, Locked, Refused
 from .guard import Guard
 from .layout import Layout
 from .operation import TICK_S, Operation
@@ -25,10 +25,17 @@ _WATCHDOG_S = 5.0
 
 
 def supervise(layout: Layout) -> None:
-    """Runs until it is killed, at any moment; an operation that an earlier life left is taken up again."""
+    """Runs until it is killed, at any moment; an operation that an earlier life left is taken up again.
+
+    Raises TooNew where the state has become a newer ddops' meanwhile.
+    """
     # engines are asked over loopback, in plain HTTP: http.client does without, and the supervisor with 4 MB less
     sys.modules.setdefault("ssl", None)  # type: ignore[arg-type]
     durable.make_directory(layout.run, 0o711)
+    try:
+        state.mark(layout)
+    except OSError as error:  # a full disk, one that is read-only: no reason not to keep watch
+        _journal(f"the state's format cannot be stored: {error}")
     guard = Guard(layout, _journal)
     with wake.listening(layout) as bell:
         systemd.notify("READY=1")
@@ -41,6 +48,7 @@ def supervise(layout: Layout) -> None:
                 _wait([bell, *guard.descriptors()], _IDLE_S)
                 continue
             guard.let_go()
+            state.must_be_readable(layout)  # somebody with a newer ddops acted while this one could not
             try:
                 with lock.held(layout):
                     operate(layout, request, bell, _journal)
@@ -173,6 +181,8 @@ def _mend_live(layout: Layout) -> None:
 
 def _run(op: Operation) -> dict[str, Any]:
     try:
+        if op.request["kind"] not in KINDS:
+            return _unknown(op)
         return KINDS[op.request["kind"]](op)
     except Exception as error:  # noqa: BLE001 - an operation must end with an outcome, whatever happened in it
         record = error.record() if isinstance(error, AgentError) else {"code": "internal", "what": repr(error)}
@@ -183,6 +193,16 @@ def _run(op: Operation) -> dict[str, Any]:
             "previous": None,
             "verdicts": [],
         }
+
+
+def _unknown(op: Operation) -> dict[str, Any]:
+    """Refuses what only another ddops has: nothing was begun."""
+    error = Refused(
+        f"the supervisor of {op.layout.name} knows no '{op.request['kind']}'",
+        "a client of another version has asked for it",
+        "ddops deploy brings the client's own supervisor",
+    )
+    return {"outcome": "refused", "reason": error.record(), "release": None, "previous": None, "verdicts": []}
 
 
 def _read_back(layout: Layout) -> dict[str, Any]:

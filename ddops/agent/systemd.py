@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import socket
 import subprocess
@@ -75,6 +76,16 @@ class Unit:
         return self.active in ("active", "activating", "deactivating", "reloading")
 
 
+def properties(unit: str, *names: str) -> dict[str, str]:
+    """Returns what systemd says of a unit; a property of several lines has them all, one it does not know is absent."""
+    found: dict[str, str] = {}
+    for line in systemctl("show", unit, f"--property={','.join(names)}").splitlines():
+        name, mark, value = line.partition("=")
+        if mark:
+            found[name] = f"{found[name]}\n{value}" if name in found else value
+    return found
+
+
 _EXIT_CODES = {"1": "exited", "2": "killed", "3": "dumped"}
 
 
@@ -84,9 +95,7 @@ def show(unit: str) -> Unit:
         "LoadState,ActiveState,Result,MainPID,InvocationID,ControlGroup,FragmentPath,"
         "NeedDaemonReload,ExecMainCode,ExecMainStatus,DropInPaths"
     )
-    values = dict(
-        line.partition("=")[::2] for line in systemctl("show", unit, f"--property={names}").splitlines() if "=" in line
-    )
+    values = properties(unit, names)
     return Unit(
         name=unit,
         load=values.get("LoadState", ""),
@@ -101,6 +110,14 @@ def show(unit: str) -> Unit:
         exit_status=values.get("ExecMainStatus", ""),
         drop_ins=tuple(values.get("DropInPaths", "").split()),
     )
+
+
+def sha256(path: str) -> str:
+    """Returns the hash of a file that a unit is made of, '' where it cannot be read."""
+    try:
+        return hashlib.sha256(Path(path).read_bytes()).hexdigest()
+    except OSError:
+        return ""
 
 
 def start(unit: str) -> None:

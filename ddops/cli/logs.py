@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
-from typing import Annotated
+import sys
+from datetime import UTC, datetime
+from typing import Annotated, Any
 
 import typer
 
@@ -22,23 +24,34 @@ def command(
     as_json: JsonOption = False,
 ) -> int:
     """Show the journal of a service: its engines and its supervisor (--follow --json: a document a line)."""
-    from datetime import UTC, datetime
-
+    from .. import watching
     from . import output, target
 
-    agent, _ = target.existing(host, site, service)
-    entries = (
-        {k: v for k, v in event.items() if k != "event"}
-        for event in agent.events("logs", release=release, last=last, follow=follow)
-        if event["event"] == "entry"
-    )
-    if as_json and not follow:
-        output.document({"service": agent.service, "entries": list(entries)})
+    agent, connect = target.existing(host, site, service)
+    if follow:
+        for event in watching.lines(agent, connect, release, last):
+            if event["event"] == "entry":
+                output.data(json.dumps(_fields(event)) if as_json else _line(event))
+                sys.stdout.flush()  # somebody waits for it, at the other end of a pipe too
+            elif event["event"] == "lost":
+                output.say(f"lost: {event['what']}: {event['why']}; it is looked for again")
+            elif event["event"] == "gap":
+                output.say("some entries are missing here: the host's journal has them no more")
+        return 0
+    asked = agent.events("logs", release=release, last=last, follow=False, after="")
+    entries = [_fields(event) for event in asked if event["event"] == "entry"]
+    if as_json:
+        output.document({"service": agent.service, "entries": entries})
         return 0
     for entry in entries:
-        if as_json:
-            output.data(json.dumps(entry))
-        else:
-            time = datetime.fromtimestamp(entry["time_us"] / 1e6, UTC).strftime("%H:%M:%S.%f")[:-3]
-            output.data(f"{time} {entry['identifier']}[{entry['pid']}] {entry['message']}")
+        output.data(_line(entry))
     return 0
+
+
+def _fields(event: dict[str, Any]) -> dict[str, Any]:
+    return {k: v for k, v in event.items() if k != "event"}
+
+
+def _line(entry: dict[str, Any]) -> str:
+    time = datetime.fromtimestamp(entry["time_us"] / 1e6, UTC).strftime("%H:%M:%S.%f")[:-3]
+    return f"{time} {entry['identifier']}[{entry['pid']}] {entry['message']}"

@@ -30,15 +30,14 @@ def pin(
     as_json: JsonOption = False,
 ) -> int:
     """Write DIR/pins.yaml: what a host's SGLang is before and after the diffs; change nothing there."""
-    from .. import diffs, hosts
+    from .. import diffs
     from .. import site as sites
-    from ..remote import Agent
-    from . import output
+    from . import output, target
 
     known = sites.load(site)
     name, entry = sites.choose(known, host)
     output.asking(name)
-    agent = Agent(hosts.connect(name, entry), "")
+    agent = target.connector(name, entry, "")()
     try:
         path, pins = diffs.pin(agent, known.at(entry).engine.python, folder)
     finally:

@@ -11,7 +11,7 @@ from .. import hosts, site
 from ..errors import Refused, UsageError, did_you_mean
 from ..remote import Agent
 from ..site import HostEntry
-from . import output
+from . import output, passphrase
 
 if TYPE_CHECKING:
     from ..profile import Profile
@@ -32,14 +32,16 @@ def entry(host: str | None, site_file: Path | None) -> tuple[str, HostEntry]:
 
 def connector(name: str, found: HostEntry, service: str) -> Callable[[], Agent]:
     """Returns what makes a fresh connection to the service's agent."""
-    return lambda: Agent(hosts.connect(name, found), service)
+    made = hosts.connector(name, found, passphrase.ask)
+    return lambda: Agent(made(), service)
 
 
 def existing(host: str | None, site_file: Path | None, service: str | None) -> tuple[Agent, Callable[[], Agent]]:
     """Returns the agent of a service that the host has already: the named one, or the only one."""
     name, found = entry(host, site_file)
     output.asking(name)
-    agent = Agent(hosts.connect(name, found), service or "")
+    made = hosts.connector(name, found, passphrase.ask)
+    agent = Agent(made(), service or "")
     service = service or os.environ.get("DDOPS_SERVICE")
     known = agent.ask("services")
     if service and service not in known:
@@ -51,7 +53,7 @@ def existing(host: str | None, site_file: Path | None, service: str | None) -> t
         if len(known) > 1:
             raise UsageError("which service?", f"{name} has {', '.join(known)}", "--service NAME")
         agent.service = known[0]
-    return agent, connector(name, found, agent.service)
+    return agent, lambda: Agent(made(), agent.service)
 
 
 def known(host: str | None, site_file: Path | None, named: str | None) -> tuple[Profile | None, dict[str, Any]]:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import logging
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import fabric
@@ -12,10 +14,12 @@ from .. import quoting
 from ..errors import Unreachable, UsageError
 from ..site import HostEntry
 from . import host_keys, transport
+from .keys import Keys
 from .lines import Lines
 from .transport import DEAD_AFTER_S
 
 CONNECT_TIMEOUT_S = 10
+logging.getLogger("paramiko").setLevel(logging.CRITICAL)  # what goes wrong is raised, too; it would show a traceback
 
 
 class SshChannel:
@@ -59,9 +63,12 @@ class SshChannel:
 class SshHost:
     """Connects at the first command and keeps that one connection."""
 
-    def __init__(self, name: str, entry: HostEntry) -> None:
+    def __init__(self, name: str, entry: HostEntry, keys: Keys) -> None:
+        """Chooses the keys, which may ask for a passphrase; raises Refused where one is missing."""
         self.name = name
         self._entry = entry
+        self._keys = keys
+        self._locked: list[Path] = []
         try:
             self._connection = self._hop(entry.address, entry.user, entry.port, jump=entry.jump, last=True)
         except (ValueError, RecursionError) as error:  # a port that is none; hosts that jump through each other
@@ -92,7 +99,6 @@ class SshHost:
             path = entry.identity_file.expanduser()
             if not path.is_file():
                 raise UsageError(f"{self.name}: identity_file is not there", str(path), "correct it in the site file")
-            arguments |= {"key_filename": str(path), "look_for_keys": False, "allow_agent": False}
         connection = fabric.Connection(
             address,
             user=user,
@@ -105,6 +111,7 @@ class SshHost:
             raise ValueError(f"{connection.port} is no port")
         connection.gateway = through or self._way_in(connection, jump)
         host_keys.check_strictly(connection, entry.known_hosts)
+        self._locked += self._keys.choose(connection, entry.identity_file and entry.identity_file.expanduser())
         return connection
 
     def _way_in(self, connection: Any, jump: str | None) -> Any:
@@ -134,7 +141,9 @@ class SshHost:
         except paramiko.AuthenticationException as error:
             hop = self._stuck()
             raise Unreachable(
-                f"{self._called(hop)} does not let {hop.user} in", str(error), f"try by hand: {self._by_hand()}"
+                f"{self._called(hop)} does not let {hop.user} in",
+                str(error),
+                f"try by hand: {self._by_hand()}{self._left_out()}",
             ) from None
         except (UnicodeError, OverflowError) as error:
             raise UsageError(
@@ -166,6 +175,14 @@ class SshHost:
 
     def _called(self, hop: Any) -> str:
         return self.name if hop is self._connection else f"{hop.original_host}, on the way to {self.name}"
+
+    def _left_out(self) -> str:
+        """Returns which key may be the right one and was not tried, as a further hint."""
+        if not self._locked:
+            return ""
+        return (
+            f"; {self._locked[0]} was not tried, it needs a passphrase: ssh-add {quoting.shell([str(self._locked[0])])}"
+        )
 
     def _by_hand(self) -> str:
         """Returns the command that goes the same way with OpenSSH."""

@@ -133,7 +133,7 @@ def _told(setup: Setup, cell: Cell, outcome: dict[str, Any], number: int) -> Res
         return result
     agent = setup.connect()
     try:
-        events = agent.events("logs", release=result.release, last=_LINES, follow=False)
+        events = agent.events("logs", release=result.release, last=_LINES, follow=False, after="")
         lines = tuple(str(e["message"])[:_LONGEST] for e in events if e["event"] == "entry")
     except DdopsError as error:
         lines = (f"(its journal could not be read: {error.what}: {error.why})",)

@@ -46,6 +46,7 @@ class ServiceHost:
     environment: dict[str, str]
     profile: str = "lab"
     clients: list[subprocess.Popen[str]] = field(default_factory=list)
+    folder: Path | None = None  # another checkout of ddops than this one
 
     # ---- ddops
 
@@ -57,6 +58,7 @@ class ServiceHost:
         done = subprocess.run(
             [*self.argv(*args), "--json"],
             env=self.environment,
+            cwd=self.folder,
             stdin=subprocess.DEVNULL,
             capture_output=True,
             text=True,
@@ -78,6 +80,7 @@ class ServiceHost:
         client = subprocess.Popen(
             [*self.argv(*args), "--json"],
             env=self.environment,
+            cwd=self.folder,
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,

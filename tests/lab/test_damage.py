@@ -167,3 +167,49 @@ def test_an_engine_that_dies_while_the_supervisor_is_dead_in_promote_is_not_prom
     assert served.ask() == "Paris"
     assert served.pointer("known-good") == 1
     assert served.boots() == "lab-0001.service"
+
+
+def test_what_known_good_lacks_is_said_before_anything_is_stopped(served: ServiceHost) -> None:
+    """And a disk that is read-only: by an operator nothing can be filed, a trial is ended all the same."""
+    pid, release = served.main_pid("lab-0001.service"), f"{STATE}/releases/0001"
+    for away, what, back in (
+        (("mv", release, "/root/aside"), "release 1 is not on this host", ("mv", "/root/aside", release)),
+        (("mount", "-t", "tmpfs", "tmpfs", "/opt/stub"), "/opt/stub/bin/python is not there", ("umount", "/opt/stub")),
+    ):
+        served.on(*away)
+        ran = served.ddops("rollback")
+        assert ran.code == 5, ran
+        assert what in ran.document["reason"]["what"], ran
+        assert ran.document["reason"]["hint"]
+        served.on(*back)
+    unit = "/etc/systemd/system/lab-0001.service"
+    served.on("sh", "-c", f"mv {unit} /root/; ln -s /dev/null {unit}; systemctl daemon-reload")
+    assert served.ddops("rollback").document["reason"]["hint"] == "systemctl unmask lab-0001.service"
+    served.on("sh", "-c", f"rm {unit}; mv /root/lab-0001.service {unit}; systemctl daemon-reload")
+
+    read_only = ("sh", "-c", f"mount --bind {STATE} {STATE}; mount -o remount,bind,ro {STATE}")
+    served.on(*read_only)
+    ran = served.ddops("rollback")
+    assert ran.code == 5
+    assert "Read-only" in ran.document["error"]["what"]
+    assert "systemctl restart lab.service" in ran.document["error"]["hint"]
+    done = served.lab.ssh(served.name, f"{STATE}/rollback", seconds=30)
+    assert (done.returncode, "Traceback" in done.stderr) == (5, False), done.stderr
+    assert "systemctl restart" in done.stderr
+    assert served.main_pid("lab-0001.service") == pid
+    served.on("systemctl", "restart", "lab.service")
+    wait_for(lambda: served.ask() == "Paris", 20, "known-good serves, by hand")
+    served.on("umount", STATE)
+
+    client = served.start("deploy", "lab", "--budget", "12", "--soak", "120s")
+    begun = f"grep -l '\"soak\"' {STATE}/operations/*.jsonl | wc -l"
+    wait_for(lambda: served.on("sh", "-c", begun).strip() == "2", 30, "the soak, which the first deploy had, too")
+    served.on(*read_only)
+    rollback = served.start("rollback")
+    wait_for(
+        lambda: served.active("lab-0002.service") == "inactive" and served.ask() == "Paris", 30, "known-good serves"
+    )
+    served.on("umount", STATE)
+    assert served.finish(rollback)[0] == 0
+    assert served.finish(client)[0] == 3
+    served.assert_whole(1)

@@ -14,9 +14,16 @@ from .service_host import STATE, ServiceHost, wait_for
 pytestmark = pytest.mark.lab
 
 ENGINE, BY_HAND, HOOK = "planted-in-the-engine", "planted-by-hand", "planted-in-a-webhook"
-PLANTED = (ENGINE, BY_HAND, HOOK)
+FILE = "planted-in-a-file"
+PLANTED = (ENGINE, BY_HAND, HOOK, FILE)
 # where they were put, and root's own record of the hand-made unit: its text and its environment, as they were
-THEIR_PLACES = ("/etc/secret.env", "/etc/hook", "/etc/systemd/system/sglang.service.d/", f"{STATE}/releases/0000/")
+THEIR_PLACES = (
+    "/etc/secret.env",
+    "/etc/hook",
+    "/etc/token",
+    "/etc/systemd/system/sglang.service.d/",
+    f"{STATE}/releases/0000/",
+)
 
 # runs as the engine's user, in the engine's own namespaces: what of ddops can it list, read or change
 REACH = """
@@ -68,13 +75,15 @@ def test_planted_secrets_are_nowhere_else_and_the_engine_reaches_nothing(stub: S
     """Of the engine's variables, of a unit made by hand, of a webhook's address."""
     stub.write("/etc/secret.env", f"HF_TOKEN={ENGINE}\n")
     stub.write("/etc/hook", f"http://127.0.0.1:9/{HOOK}\n")
-    stub.on("chmod", "600", "/etc/secret.env", "/etc/hook")
+    stub.write("/etc/token", FILE)
+    stub.on("chmod", "600", "/etc/secret.env", "/etc/hook", "/etc/token")
     stub.on("mkdir", "/etc/systemd/system/sglang.service.d")
     stub.write("/etc/systemd/system/sglang.service.d/key.conf", f"[Service]\nEnvironment=API_KEY={BY_HAND}\n")
     stub.on("chmod", "600", "/etc/systemd/system/sglang.service.d/key.conf")
     stub.on("sh", "-c", "systemctl daemon-reload && systemctl restart sglang.service")
     wait_for(lambda: stub.ask() == "Paris", 20, "the hand-made unit answers")
-    configured(stub, secrets=["/etc/secret.env"], notify={"webhook_url_file": "/etc/hook"})
+    tokens = {"HF_TOKEN_PATH": "/etc/token"}
+    configured(stub, secrets=["/etc/secret.env"], credentials=tokens, notify={"webhook_url_file": "/etc/hook"})
     stub.script(w13={"wrong": True})
 
     told = [stub.ddops("adopt", "sglang.service"), stub.ddops("diff", "lab"), stub.deploy(8), stub.deploy(12)]
@@ -82,6 +91,11 @@ def test_planted_secrets_are_nowhere_else_and_the_engine_reaches_nothing(stub: S
     assert [ran.code for ran in told[2:4]] == [0, 3]
     pid = stub.main_pid("lab-0001.service")
     assert f"HF_TOKEN={ENGINE}" in stub.on("cat", f"/proc/{pid}/environ").split("\0"), "the engine has it"
+    inside = "/run/credentials/lab-0001.service/HF_TOKEN_PATH"
+    environ = stub.on("cat", f"/proc/{pid}/environ")
+    assert f"HF_TOKEN_PATH={inside}" in environ.split("\0")
+    assert FILE not in environ
+    assert stub.on("runuser", "-u", "nobody", "--", "cat", inside, check=False) == ""
     assert holding(stub, "/etc", "/var/lib/ddops", "/run/ddops", "/run/ddops-agents", "/run/systemd") == []
     for ran in told:
         assert not any(secret in json.dumps(ran.document) + ran.stderr for secret in PLANTED), ran
@@ -96,12 +110,22 @@ def test_planted_secrets_are_nowhere_else_and_the_engine_reaches_nothing(stub: S
         assert secret not in arguments, "in arguments"
         assert secret not in ours, "in the supervisor's environment"
 
+    # what a release names is there before anything stops, and before a rollback to it does
+    configured(stub, credentials={**tokens, "OTHER": "/etc/other"})
+    ran = stub.deploy(16)
+    assert (ran.code, ran.document["reason"]["what"]) == (5, "/etc/other is not on this host"), ran
+    stub.on("mv", "/etc/token", "/root/")
+    assert "/etc/token is not there" in stub.ddops("rollback").document["reason"]["what"]
+    assert stub.main_pid("lab-0001.service") == pid
+    stub.on("mv", "/root/token", "/etc/")
+
     below = stub.on("find", STATE, "/run/ddops", "/run/ddops-agents", "-type", "f").split()
-    script = REACH.replace("PATHS", repr([*below, "/etc/secret.env", "/etc/hook"]))
+    script = REACH.replace("PATHS", repr([*below, "/etc/secret.env", "/etc/hook", "/etc/token"]))
     show = stub.show("lab-0001.service", "MainPID")
     uid = stub.on("stat", "-c", "%u", f"/proc/{show['MainPID']}").strip()
     words = ("nsenter", "-t", str(pid), "-a", "setpriv", "--reuid", uid, "--regid", uid, "--clear-groups")
     reached = json.loads(stub.on(*words, "/usr/bin/python3", "-c", script))
+    assert stub.on(*words, "cat", inside) == FILE, "the engine reads its copy"
     assert reached["written"] == []
     ours_read = [path for path in reached["read"] if not path.startswith("/etc/systemd/")]
     public = {f"{STATE}/{name}" for name in ("known-good", "live", "front-target", "rollback")}

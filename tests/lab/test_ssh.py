@@ -4,13 +4,19 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import fcntl
+import json
 import os
+import pty
 import re
 import shlex
 import socket
 import subprocess
 import sys
+import tempfile
+import termios
 import threading
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -23,7 +29,7 @@ from ddops import site as sites
 from ddops.errors import Unreachable
 from ddops.remote import Agent
 
-from .service_host import ServiceHost, unchanged, wait_for
+from .service_host import Ran, ServiceHost, unchanged, wait_for
 
 pytestmark = pytest.mark.lab
 
@@ -109,9 +115,11 @@ def test_a_user_needs_sudo_without_a_password_and_is_told_the_rule(adopted: Serv
     assert "nobody-here" in ran.document["error"]["what"]
 
     ops = through(adopted, tmp_path, user="ops")
+    ops.write("/etc/sudoers.d/ops", "ops ALL=(ALL) PASSWD: ALL\n")
+    with unchanged(ops):
+        assert "a password is required" in ops.ddops("status").document["error"]["why"]
     ops.on("rm", "/etc/sudoers.d/ops")
     with unchanged(ops):
-        assert ops.ddops("status").code == 5
         ran = ops.deploy(8)
     assert ran.code == 5
     assert ops.outcome(2) is None
@@ -289,3 +297,111 @@ def test_a_host_behind_another_one_is_reached_with_strict_keys_on_both(adopted: 
     ran = mine.ddops("status")
     assert ran.code == 6
     assert "gate, on the way to stub" in ran.document["error"]["what"]
+
+
+WORDS = 'it\'s "one" $HOME'
+
+
+def locked_key(host: ServiceHost, folder: Path) -> Path:
+    """Returns a key that root may log in with and that needs the passphrase."""
+    path = folder / "locked key"
+    subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", WORDS, "-f", str(path)], check=True)
+    host.on("sh", "-c", f"echo '{Path(f'{path}.pub').read_text().strip()}' >> /root/.ssh/authorized_keys")
+    return path
+
+
+@contextlib.contextmanager
+def holding(folder: Path, key: Path) -> Iterator[str]:
+    """Runs an ssh-agent that holds the key; yields its socket."""
+    (folder / "say").write_text(f"#!/bin/sh\nprintf %s {shlex.quote(WORDS)}\n")
+    (folder / "say").chmod(0o700)
+    with tempfile.TemporaryDirectory() as short:  # a socket's name has 100 characters
+        agent = subprocess.Popen(["ssh-agent", "-D", "-a", f"{short}/s"], stdout=subprocess.DEVNULL)
+        try:
+            wait_for(Path(short, "s").exists, 10, "the ssh-agent listens")
+            told = {"SSH_AUTH_SOCK": f"{short}/s", "SSH_ASKPASS": str(folder / "say"), "SSH_ASKPASS_REQUIRE": "force"}
+            subprocess.run(["ssh-add", "-q", str(key)], env={**os.environ, **told}, check=True, capture_output=True)
+            yield f"{short}/s"
+        finally:
+            agent.terminate()
+            agent.wait()
+
+
+def test_a_passphrase_is_asked_for_once_and_a_lost_connection_goes_on_where_it_was(
+    adopted: ServiceHost, tmp_path: Path
+) -> None:
+    key = locked_key(adopted, tmp_path)
+    host = through(adopted, tmp_path, identity_file=str(key))
+    before = let_in(host)
+    with unchanged(host):
+        ran = host.deploy(8)
+    assert ran.code == 5
+    assert f"ssh-add '{key}'" in ran.document["error"]["hint"]
+    assert let_in(host) == before, "nobody was asked anything, on either side"
+
+    told: list[str] = []
+    terminal, side = pty.openpty()
+    client = subprocess.Popen(
+        [*host.argv("logs", "--follow", "--json", "--last", "1")],
+        env=host.environment, stdin=side, stdout=subprocess.PIPE, stderr=side, start_new_session=True, text=True,
+        preexec_fn=lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0),
+    )  # fmt: skip
+    host.clients.append(client)
+    os.close(side)
+    said, told = bytearray(), []
+    threading.Thread(target=heard, args=(terminal, said), daemon=True).start()
+    assert client.stdout
+    threading.Thread(
+        target=lambda: told.extend(json.loads(line)["message"] for line in client.stdout or ()), daemon=True
+    ).start()
+    wait_for(lambda: b"passphrase of" in said, 20, "the passphrase is asked for")
+    os.write(terminal, WORDS.encode() + b"\n")
+    wait_for(lambda: told, 20, "a line comes")
+    for number in range(3):
+        host.ask(f"now: log\nmark {number} a")
+        wait_for(lambda n=number: f"mark {n} a?" in told, 20, "the line comes")
+        host.on("ss", "-K", "sport", "=", ":22")
+        host.ask(f"now: log\nmark {number} b")
+        wait_for(lambda n=number: f"mark {n} b?" in told, 20, "the line that came meanwhile comes too")
+    assert [line for line in told if line.startswith("mark")] == [f"mark {n} {x}?" for n in range(3) for x in "ab"]
+    assert len(let_in(host)) == len(before) + 4
+    assert said.count(b"passphrase of") == 1
+    assert WORDS.encode() not in said
+
+
+def heard(terminal: int, said: bytearray) -> None:
+    with contextlib.suppress(OSError):  # the other side is gone
+        while data := os.read(terminal, 4096):
+            said.extend(data)
+
+
+def test_the_keys_of_an_agent_and_of_ssh_config_are_used_as_openssh_does(adopted: ServiceHost, tmp_path: Path) -> None:
+    key, address = locked_key(adopted, tmp_path), adopted.lab.address(adopted.name)
+    subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", str(tmp_path / "other")], check=True)
+    adopted.on("systemd-run", "/usr/sbin/sshd", "-D", "-p", "2222")
+    wait_for(lambda: ":2222 " in adopted.on("ss", "-ltnH"), 10, "the second sshd listens")
+    own = adopted.on("cat", "/etc/ssh/ssh_host_ed25519_key.pub").split()
+    (tmp_path / "known").write_text(f"[{address}]:2222 {own[0]} {own[1]}\n")
+    (tmp_path / ".ssh").mkdir()
+    plain = through(adopted, tmp_path, address="alias", user=None, port=None, identity_file=None, known_hosts=None)
+
+    def status(sock: str, key: Path, more: str = "") -> Ran:
+        (tmp_path / ".ssh/config").write_text(
+            f'Host alias\n HostName {address}\n User root\n Port 2222\n IdentityFile "{key}"\n'
+            f" UserKnownHostsFile {tmp_path}/known\n{more}"
+        )
+        environment = {**plain.environment, "HOME": str(tmp_path), "SSH_AUTH_SOCK": sock}
+        return replace(plain, environment=environment).ddops("status")
+
+    assert status("", key).code == 5
+    with holding(tmp_path, key) as sock:
+        named = through(adopted, tmp_path, identity_file=str(key))
+        assert replace(named, environment={**named.environment, "SSH_AUTH_SOCK": sock}).ddops("status").code == 0
+        plain = through(adopted, tmp_path, address="alias", user=None, port=None, identity_file=None, known_hosts=None)
+        for words in ((key,), (key, " IdentitiesOnly yes\n"), (tmp_path / "other",)):
+            assert status(sock, *words).code == 0, words
+        ran = status(sock, tmp_path / "other", " IdentitiesOnly yes\n")
+        assert ran.code == 6, "the agent's key was not to be used"
+    ran = status("", tmp_path / "other", f' IdentityFile "{key}"\n')
+    assert ran.code == 6
+    assert f"ssh-add '{key}'" in ran.document["error"]["hint"]

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import socket
 import subprocess
 import sys
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -104,6 +106,24 @@ def test_no_traceback_for_an_address_that_cannot_be(tmp_path: Path) -> None:
     assert not (tmp_path / "owned").exists()
 
 
+@pytest.mark.parametrize("greeting", [b"HTTP/1.1 400 Bad Request\r\n\r\n", b""])
+def test_no_traceback_for_a_port_at_which_no_ssh_answers(greeting: bytes, tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+
+        def answer() -> None:
+            client, _ = server.accept()
+            client.sendall(greeting)
+            client.close()
+
+        threading.Thread(target=answer, daemon=True).start()
+        port = server.getsockname()[1]
+        (tmp_path / "other.yaml").write_text(SITE.replace("port: 1}", f"port: {port}}}"))
+        code, error, stderr = ddops(tmp_path, "status", "--site", str(tmp_path / "other.yaml"))
+    assert code == 6, stderr
+    assert "cannot connect to" in error["what"]
+    assert "Traceback" not in stderr
+
+
 @pytest.mark.parametrize("text", ["soon", "1h30m", "5 m", "1d", "", "-1", "nan", "inf", "1e3", "٣s"])
 def test_what_is_no_time_is_said_so(text: str) -> None:
     with pytest.raises(UsageError, match=r"--soak '.*' is no time"):
@@ -167,6 +187,8 @@ def test_what_systemd_calls_a_service_is_a_unit(name: str) -> None:
         (SITE.replace("model: /m", "model: 2026-01-02"), "model"),
         (SITE + "secrets: /etc/x\n", "secrets"),
         (SITE + "secrets: [x]\n", "secrets"),
+        (SITE + "credentials: {HF_TOKEN_PATH: x}\n", "'x' is not an absolute path"),
+        (SITE + "credentials: {A-B: /etc/x}\n", "'A-B' cannot be the name of an environment variable"),
         (SITE + "secrets:\n\t- /etc/x\n", "is not valid YAML"),
         (SITE + "overlay: {diffs: a, diff: b}\n", "unknown key 'overlay.diff'"),
         (SITE + "---\n" + SITE, "is not valid YAML"),

@@ -62,10 +62,11 @@ def test_a_call_that_finds_no_room_on_the_host_is_refused(
 
     monkeypatch.setitem(serve.CALLS, "full", full)
     out = io.BytesIO()
-    serve.serve(io.BytesIO(b'{"call": "full", "args": {}}\n'), out)
+    serve.serve(io.BytesIO(b'{"call": "full", "args": {"service": "lab"}}\n'), out)
     error = json.loads(out.getvalue())["error"]
     assert error["code"] == code
-    assert ("df -h; df -i" in error.get("hint", "")) is (code == "refused")
+    assert ("systemctl restart lab.service" in error.get("hint", "")) is (code == "refused")
+    assert ("df -h; df -i" in error.get("hint", "")) is (number == errno.ENOSPC)
 
 
 class Scripted:

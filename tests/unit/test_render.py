@@ -103,6 +103,7 @@ ODD = SITE.model_copy(
     update={
         "drafter": "/models/d",
         "secrets": ["/etc/sglang/se cret%s.env"],
+        "credentials": {"HF_TOKEN_PATH": "/etc/sglang/to ken%s"},
         "engine": EngineEntry(python="/usr/bin/true"),
     }
 )
@@ -214,3 +215,13 @@ def test_the_agent_runs_on_the_oldest_python_of_a_host(name: str, tmp_path: Path
     path = tmp_path / "agent.pyz"
     path.write_bytes(resources.agent())
     subprocess.run([found, "-IS", str(path), "serve"], stdin=subprocess.DEVNULL, check=True)
+
+
+@pytest.mark.parametrize("name", ["api-key", "admin-api-key", "ssl-keyfile-password"])
+def test_no_profile_puts_a_secret_into_the_process_list(name: str) -> None:
+    lab = profile.load("lab")
+    arguments = {**lab.launch.arguments, name: "planted"}
+    wrong = lab.model_copy(update={"launch": lab.launch.model_copy(update={"arguments": arguments})})
+    with pytest.raises(UsageError, match=f"has {name} among SGLang's arguments") as refused:
+        render.release(wrong, SITE, "lab", options(wrong), 1)
+    assert "planted" not in f"{refused.value} {refused.value.hint}"

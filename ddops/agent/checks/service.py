@@ -29,13 +29,14 @@ def _units(layout: Layout, known_good: Release | None, live: Release | None) -> 
     names += [layout.front_socket, layout.front_service] if fronted else []
     names += releases_here
     found: list[Finding] = []
-    own = set(known_good.manifest["files"]) if known_good else set()
+    kept = {release.unit: release for release in (known_good, live) if release}
     for name in names:
         unit = systemd.show(name)
         if unit.load == "masked":
             why = "somebody does not want it to run; a deploy is refused"
             found.append(bad(f"{layout.name}: unit", f"{name} is masked", why, f"systemctl unmask {name}"))
-        strange = [d for d in unit.drop_ins if d.startswith(("/etc/", "/run/")) and d not in own]
+        release = kept.get(name)
+        strange = restore.strange_drop_ins(release, unit) if release else _of_others(unit, set(kept))
         if strange:
             why = "systemd would start something else than what was promoted"
             follow = f"systemctl cat {name}; rm it, systemctl daemon-reload"
@@ -44,6 +45,13 @@ def _units(layout: Layout, known_good: Release | None, live: Release | None) -> 
             why = "systemd runs it by an older text than the one on disk"
             found.append(warn(f"{layout.name}: unit", f"{name} changed on disk", why, "systemctl daemon-reload"))
     return found or [ok(f"{layout.name}: units", f"{len(names)} units, none masked, no drop-in of another")]
+
+
+def _of_others(unit: systemd.Unit, releases_here: set[str]) -> list[str]:
+    """Returns the drop-ins of a unit of ddops' own that are for it alone: one for all services is no surprise."""
+    folders = {f"{name}.d" for name in (unit.name, *releases_here)}
+    local = [path for path in unit.drop_ins if path.startswith(("/etc/", "/run/"))]
+    return [path for path in local if path.rsplit("/", 2)[1] in folders]
 
 
 def _supervisor(layout: Layout) -> list[Finding]:

@@ -29,6 +29,7 @@ from ddops.agent import (
     eye,
     front,
     guard,
+    handmade,
     journal,
     layout,
     lock,
@@ -62,9 +63,9 @@ from .turns import Died, Idle, PowerCut, Turns
 from .units import PUBLIC, Units
 
 MODULES = [
-    __main__, adopt, brakes, deploy, durable, engine, eye, front, guard, journal, layout, lock, notices, observe,
-    operation, preflight, processes, promote, releases, requests, restore, rollback, service, soak, stack, status,
-    sending, steplog, supervisor, systemd, wake, watch, acceptance, lossless, ready, smoke,
+    __main__, adopt, brakes, deploy, durable, engine, eye, front, guard, handmade, journal, layout, lock, notices,
+    observe, operation, preflight, processes, promote, releases, requests, restore, rollback, service, soak, stack,
+    status, sending, steplog, supervisor, systemd, wake, watch, acceptance, lossless, ready, smoke,
 ]  # fmt: skip
 ADOPTED = "sglang.service"
 _PORTS = 31000
@@ -147,7 +148,8 @@ class Host:
         self._set(engine.Engine, "_ask", lambda e, *a: answers.ask(e, *a))
         self._set(engine.Engine, "stream", lambda e, *a: answers.stream(e, *a))
         self._set(steplog, "boot_id", lambda: f"boot-{self.boot}")
-        self._set(adopt, "Path", self._path)
+        for module in (adopt, handmade):
+            self._set(module, "Path", self._path)
         quiet = SimpleNamespace(Popen=lambda *_, **__: None, DEVNULL=None)
         self._set(notices, "subprocess", quiet)
         self._set(requests, "subprocess", SimpleNamespace(Popen=self._operate_detached, DEVNULL=None))
