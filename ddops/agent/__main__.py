@@ -7,7 +7,6 @@ import json
 import os
 import sys
 
-from . import lock, notices, requests, steplog, supervisor
 from .errors import AgentError, Locked
 from .layout import Layout, layout_of
 
@@ -25,9 +24,13 @@ def main(arguments: list[str]) -> int:
             serve(sys.stdin.buffer, sys.stdout.buffer)
         return 0
     if verb == "supervise":
+        from . import supervisor
+
         supervisor.supervise(layout_of(rest[0]))
         return 0
     if verb == "notify":
+        from . import notices
+
         notices.deliver(layout_of(rest[0]))
         return 0
     if verb == "ledger":
@@ -42,6 +45,8 @@ def main(arguments: list[str]) -> int:
 
 def _operate(layout: Layout) -> int:
     """Carries out what is under way, where no supervisor does."""
+    from . import lock, steplog, supervisor
+
     with lock.held(layout):
         if request := steplog.under_way(layout):
             supervisor.operate(layout, request)
@@ -50,6 +55,8 @@ def _operate(layout: Layout) -> int:
 
 def _rollback(service: str, rest: list[str]) -> int:
     """Does by hand what ``ddops rollback`` does; says each step on stderr, the outcome on stdout."""
+    from . import requests
+
     if rest and not rest[0].isdigit():
         sys.stderr.write("usage: rollback [RELEASE]\n")
         return 2

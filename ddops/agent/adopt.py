@@ -8,7 +8,7 @@ import shutil
 from pathlib import Path
 from typing import Any
 
-from . import baseline, durable, preflight, processes, releases, service, stack, steplog, systemd
+from . import durable, processes, recording, releases, service, stack, steplog, systemd
 from .errors import AgentError, Refused
 from .gates.smoke import smoke
 from .layout import UNITS, Layout, unit_name
@@ -56,7 +56,7 @@ def _prove(op: Operation, verdicts: list[dict[str, Any]]) -> Release:
         found.update(evidence=smoke(engine, release.gates["smoke"], seconds))
     verdicts.append({"gate": "smoke", "passed": True, "evidence": found["evidence"]})
     with op.log.step("record") as found:
-        known = baseline.record(op.layout, release, release.gates, seconds)
+        known = recording.record(op.layout, release, release.gates, seconds)
         found.update(prompts=len(known["references"]), acceptance=known["acceptance"])
     return release
 
@@ -69,7 +69,7 @@ def inspect(layout: Layout, name: str, port: int | None, spec: dict[str, Any]) -
     """Says whether a unit can be adopted, before anything is made for that on the host; raises Refused."""
     unit, _, _ = _inspect(layout, {"unit": name, "port": port, "spec": spec, "by": ""})
     systemd.must_not_be_masked(layout.supervisor)
-    preflight.room(layout, _BYTES, _FILES)
+    releases.must_have_room(layout, _BYTES, _FILES)
     return {"unit": unit.name}
 
 

@@ -6,10 +6,11 @@ import platform
 import re
 import subprocess
 import tempfile
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
-from . import baseline, evidence, ledger, releases, service, stack, steplog, systemd
+from . import baseline, evidence, ledger, load_time, releases, stack, steplog, systemd
 from .errors import AgentError, Refused
 from .layout import Layout
 
@@ -21,6 +22,12 @@ def facts(of: Layout, about: dict[str, Any]) -> dict[str, Any]:
 
     ``about`` is the release that is planned: its combination, its interpreter and model, its unit's text.
     """
+    with ThreadPoolExecutor(1) as beside:  # it is a process of its own that takes longest
+        rated = beside.submit(exposure, about["unit"])
+        return {**_facts(of, about), "exposure": rated.result()}
+
+
+def _facts(of: Layout, about: dict[str, Any]) -> dict[str, Any]:
     live, known_good = releases.pointed_if_whole(of, of.live), releases.pointed_if_whole(of, of.known_good)
     below = _below(about["python"], about["model"])  # preflight refuses a problem; a plan shows it
     known, problem = ledger.read(of)
@@ -31,13 +38,12 @@ def facts(of: Layout, about: dict[str, Any]) -> dict[str, Any]:
         "known_good": known_good.summary() if known_good else None,
         "overlay_held": releases.overlay_held(known_good),
         "live_runs": live is not None and systemd.show(live.unit).active == "active",
-        "measured_load": service.measured_load(of),
+        "measured_load": load_time.last(of),
         "measured_steps": measured_steps(of),
         "records": _records(of, known_good, about["gates"]),
         "stack": below,
         "evidence": evidence.of(known, evidence.combination(about["combination"], below)),
         "ledger_problem": problem,
-        "exposure": exposure(about["unit"]),
     }
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import shutil
 from typing import Any
 
@@ -53,22 +52,6 @@ def check(op: Operation, trial: Release, way_back: Release | None) -> dict[str, 
     if trial.front:
         _front_port(layout, int(trial.front["port"]), way_back)
     return found
-
-
-def room(layout: Layout, bytes_needed: int, files_needed: int) -> None:
-    """Raises Refused where the disk lacks bytes or inodes for a release, with head-room."""
-    disk = os.statvfs(next(path for path in (layout.releases, *layout.releases.parents) if path.exists()))
-    need = 2 * bytes_needed + (16 << 20)
-    if disk.f_bavail * disk.f_frsize < need:
-        raise Refused(
-            f"{layout.releases} has {disk.f_bavail * disk.f_frsize >> 20} MiB free, {need >> 20} MiB are needed",
-            "no space for the release",
-            f"free space below {layout.releases}",
-        )
-    if disk.f_files and disk.f_favail < files_needed + 100:
-        raise Refused(
-            f"{layout.releases} has {disk.f_favail} inodes free, {files_needed + 100} are needed", "", "df -i"
-        )
 
 
 def _drill(trial: Release, anyway: bool) -> None:
