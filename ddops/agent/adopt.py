@@ -68,7 +68,7 @@ def _discard(op: Operation) -> None:
 def inspect(layout: Layout, name: str, port: int | None, spec: dict[str, Any]) -> dict[str, Any]:
     """Says whether a unit can be adopted, before anything is made for that on the host; raises Refused."""
     unit, _, _ = _inspect(layout, {"unit": name, "port": port, "spec": spec, "by": ""})
-    systemd.must_not_be_masked(layout.supervisor)
+    systemd.must_not_be_masked(systemd.show(layout.supervisor))
     releases.must_have_room(layout, _BYTES, _FILES)
     return {"unit": unit.name}
 
@@ -85,8 +85,8 @@ def _inspect(layout: Layout, request: dict[str, Any]) -> tuple[systemd.Unit, dic
             f"the service is called {layout.name}, so that name is taken",
             "give the service another name: --service NAME",
         )
-    unit = systemd.show(name)
-    systemd.must_not_be_masked(name, layout.alias)
+    unit, alias = systemd.shown(name, layout.alias)
+    systemd.must_not_be_masked(unit, alias)
     if unit.load == "not-found":
         raise Refused(f"{name} is not on this host", "systemd knows no such unit", _nearest(name))
     if unit.load != "loaded" or unit.active != "active" or not unit.main_pid:

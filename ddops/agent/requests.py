@@ -40,7 +40,8 @@ def install_supervisor(layout: Layout, unit_text: str, agent: bytes, notify: dic
 
     Raises Locked while an operation is under way: the agent is never replaced in the middle of one.
     """
-    systemd.must_not_be_masked(layout.supervisor)
+    supervisor = systemd.show(layout.supervisor)
+    systemd.must_not_be_masked(supervisor)
     durable.make_directory(layout.operations, 0o700)
     with lock.held(layout):
         if steplog.under_way(layout) is not None:
@@ -57,7 +58,7 @@ def install_supervisor(layout: Layout, unit_text: str, agent: bytes, notify: dic
             BOOT_WANTS.mkdir(exist_ok=True)
             durable.link(wanted, str(UNITS / SUPERVISOR_UNIT))
             systemd.daemon_reload()
-    if changed or systemd.show(layout.supervisor).active != "active":
+    if changed or supervisor.active != "active":
         systemd.systemctl("reset-failed", layout.supervisor, check=False)
         systemd.systemctl("restart", layout.supervisor)
 
@@ -158,7 +159,7 @@ def follow(layout: Layout, operation: int, after: int, heartbeat_s: float = 1.0)
         if time.monotonic() - told > heartbeat_s:
             told = time.monotonic()
             yield {"event": "alive"}
-        time.sleep(0.02)
+        time.sleep(0.01)
 
 
 def _size(path: Path) -> int:
