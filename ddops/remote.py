@@ -167,6 +167,7 @@ class Agent:
 
     def _start(self) -> Channel:
         """Connects and starts the agent."""
+        self.host.connect()  # the host makes the session while the agent is packed here
         return self.host.open([*self.host.as_root, *command(resources.agent())])
 
     def close(self) -> None:
