@@ -100,22 +100,15 @@ class Effective:
         return self.origins.get(key, "default")
 
 
-def resolve(
-    name: str,
-    site_flag: Path | None,
-    host: str | None,
-    flags: Asked,
-    *,
-    need_site: bool = True,
-    chosen: Callable[[str, HostEntry], object] = lambda name, entry: None,
-) -> Effective:
-    """Returns what is in effect for a profile on a host; ``chosen`` is called as soon as the host is known.
+def resolve(name: str, site_flag: Path | None, host: str | None, flags: Asked, *, need_site: bool = True) -> Effective:
+    """Returns what is in effect for a profile on a host.
 
     Raises UsageError for whatever is wrong in a flag, a variable or a file; without ``need_site`` a site that
     is not there is no error.
     """
     path = profiles.path_of(name)
     asked, origins = _variables(flags, os.environ)
+    default = config.layer(path)
     try:
         files = sites.layers(site_flag)
     except UsageError:
@@ -123,26 +116,23 @@ def resolve(
             raise
         files = []
     if not files:
-        default = config.layer(path)
         merged = config.merge(Profile, [default])
         return Effective(merged.value, None, None, None, asked, _named(merged.origins, path) | origins)
     at_home = config.merge(Site, files)
-    at, entry = sites.choose(at_home.value, host)
-    chosen(at, entry)
-    default = config.layer(path)
+    chosen, entry = sites.choose(at_home.value, host)
     own = str(default.value.get("name", "")) if isinstance(default.value, dict) else ""
     _known_profiles(at_home.value, own)
     overrides = [part for file in files if (part := file.below("profiles", own))]
-    overrides += [part for file in files if (part := file.below("hosts", at, "overrides"))]
+    overrides += [part for file in files if (part := file.below("hosts", chosen, "overrides"))]
     merged = config.merge(Profile, [default, *overrides])
     where = {f"site.{k}": f"{v}" for k, v in at_home.origins.items()}
     for key, target in (("python", "engine.python"), ("model", "model"), ("drafter", "drafter")):
         if getattr(entry, key):
-            where[f"site.{target}"] = at_home.origins[f"hosts.{at}.{key}"]
+            where[f"site.{target}"] = at_home.origins[f"hosts.{chosen}.{key}"]
     for key in OverlayEntry.model_fields if entry.overlay else ():
-        where[f"site.overlay.{key}"] = at_home.origins.get(f"hosts.{at}.overlay.{key}", "default")
+        where[f"site.overlay.{key}"] = at_home.origins.get(f"hosts.{chosen}.overlay.{key}", "default")
     return Effective(
-        merged.value, at_home.value.at(entry), at, entry, asked, where | _named(merged.origins, path) | origins
+        merged.value, at_home.value.at(entry), chosen, entry, asked, where | _named(merged.origins, path) | origins
     )
 
 

@@ -66,19 +66,14 @@ def command(
     as_json: JsonOption = False,
 ) -> int:
     """Try a release: gate it, watch it, promote it, or be back on known-good."""
+    from .. import deploy as operation
     from .. import settings
-    from . import output, target
-
-    ahead = target.Ahead()
-    flags = asked(budget, graphs, max_running, algorithm, topk, soak)
-    effective = settings.resolve(profile, site, host, flags, chosen=ahead.begin)
-
-    from .. import deploy as operation  # while the host is connected to
     from ..errors import UsageError
-    from . import planned
+    from . import output, planned, target
     from .outcome import tell
     from .progress import Progress
 
+    effective = settings.resolve(profile, site, host, asked(budget, graphs, max_running, algorithm, topk, soak))
     request = operation.Request(
         asked=effective.asked,
         confirm_s=None if confirm is None else seconds("--confirm", confirm),
@@ -98,9 +93,11 @@ def command(
         raise UsageError("a confirmation in no time cannot come", "--confirm 0", "--confirm 10m")
     if drill_after and not drill:
         raise UsageError("--drill-after without a drill", "", "--drill illegal-access or --drill garbage")
-    _, entry, at_home = effective.place()
+    name, entry, at_home = effective.place()
     operation.options_of(effective.profile, at_home, request)
-    agent, connect = ahead.agent(effective.service(service))
+    connect = target.connector(name, entry, effective.service(service))
+    output.say(output.paint(f"connecting to {name}", "dim"))
+    agent = connect()
     made = operation.plan(agent, effective.profile, at_home, entry, request, compare=dry_run)
     if dry_run and as_json:
         output.document({"plan": made.describe()})

@@ -35,22 +35,6 @@ def connector(name: str, found: HostEntry, service: str) -> Callable[[], Agent]:
     return lambda: Agent(hosts.connect(name, found), service)
 
 
-class Ahead:
-    """A host that is connected to as soon as it is known, while the profile is still read."""
-
-    def begin(self, name: str, found: HostEntry) -> None:
-        """Begins to connect; what goes wrong is raised by the agent's first call."""
-        output.say(output.paint(f"connecting to {name}", "dim"))
-        self._name, self._found = name, found
-        self._agent = connector(name, found, "")()
-        self._agent.begin()
-
-    def agent(self, service: str) -> tuple[Agent, Callable[[], Agent]]:
-        """Returns the service's agent over this connection, and what makes a fresh one."""
-        self._agent.service = service
-        return self._agent, connector(self._name, self._found, service)
-
-
 def existing(host: str | None, site_file: Path | None, service: str | None) -> tuple[Agent, Callable[[], Agent]]:
     """Returns the agent of a service that the host has already: the named one, or the only one."""
     name, found = entry(host, site_file)
