@@ -22,29 +22,27 @@ def facts(of: Layout, about: dict[str, Any]) -> dict[str, Any]:
 
     ``about`` is the release that is planned: its combination, its interpreter and model, its unit's text.
     """
-    with ThreadPoolExecutor(1) as beside:  # it is a process of its own that takes longest
-        rated = beside.submit(exposure, about["unit"])
-        return {**_facts(of, about), "exposure": rated.result()}
-
-
-def _facts(of: Layout, about: dict[str, Any]) -> dict[str, Any]:
     live, known_good = releases.pointed_if_whole(of, of.live), releases.pointed_if_whole(of, of.known_good)
-    below = _below(about["python"], about["model"])  # preflight refuses a problem; a plan shows it
-    known, problem = ledger.read(of)
-    return {
-        "hostname": platform.node(),
-        "next_release": releases.next_number(of),
-        "live": live.summary() if live else None,
-        "known_good": known_good.summary() if known_good else None,
-        "overlay_held": releases.overlay_held(known_good),
-        "live_runs": live is not None and systemd.show(live.unit).active == "active",
-        "measured_load": load_time.last(of),
-        "measured_steps": measured_steps(of),
-        "records": _records(of, known_good, about["gates"]),
-        "stack": below,
-        "evidence": evidence.of(known, evidence.combination(about["combination"], below)),
-        "ledger_problem": problem,
-    }
+    with ThreadPoolExecutor(2) as beside:  # what systemd says is waited for longest
+        rated = beside.submit(exposure, about["unit"])
+        shown = beside.submit(systemd.show, live.unit) if live else None
+        below = _below(about["python"], about["model"])  # preflight refuses a problem; a plan shows it
+        known, problem = ledger.read(of)
+        return {
+            "hostname": platform.node(),
+            "next_release": releases.next_number(of),
+            "live": live.summary() if live else None,
+            "known_good": known_good.summary() if known_good else None,
+            "overlay_held": releases.overlay_held(known_good),
+            "measured_load": load_time.last(of),
+            "measured_steps": measured_steps(of),
+            "records": _records(of, known_good, about["gates"]),
+            "stack": below,
+            "evidence": evidence.of(known, evidence.combination(about["combination"], below)),
+            "ledger_problem": problem,
+            "live_runs": shown is not None and shown.result().active == "active",
+            "exposure": rated.result(),
+        }
 
 
 def stack_now(of: Layout, about: dict[str, Any]) -> dict[str, Any]:
