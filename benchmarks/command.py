@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import compileall
 import os
 import tempfile
 from collections.abc import Callable, Iterator
@@ -24,16 +25,27 @@ Measure = Callable[[ServiceHost, int], list[Figure]]
 def main(title: str, measure: Measure, repeats: int) -> None:
     """Boots a host whose release 1 is known-good, measures on it and prints; ``repeats`` is the default."""
     asked = arguments(title, repeats)
+    compiled(Path(__file__).parents[1])
     with served() as host:
         show(title, measure(host, asked.repeats), as_json=asked.json)
 
 
 def arguments(title: str, repeats: int) -> argparse.Namespace:
     """Returns what every benchmark is told: ``repeats`` and ``json``."""
+    return parser(title, repeats).parse_args()
+
+
+def parser(title: str, repeats: int) -> argparse.ArgumentParser:
+    """Returns what reads that; a benchmark may add to it."""
     parser = argparse.ArgumentParser(description=title)
     parser.add_argument("--repeats", type=int, default=repeats, metavar="N", help=f"how often; {repeats} unless said")
     parser.add_argument("--json", action="store_true", help="print one JSON document")
-    return parser.parse_args()
+    return parser
+
+
+def compiled(checkout: Path) -> None:
+    """Compiles a checkout's ddops, as pip does where it is installed: a client must not do it at each start."""
+    compileall.compile_dir(checkout / "ddops", quiet=1)
 
 
 @contextmanager

@@ -41,11 +41,11 @@ def measure(host: ServiceHost, repeats: int) -> list[Figure]:
     budgets = list(_BUDGETS)
 
     def change() -> None:
-        expect(deploy(host, budgets[0])[1], "promoted")
+        expect(deploy(host, budgets[0])[2], "promoted")
         budgets.reverse()
 
     def no_change() -> None:
-        expect(deploy(host, budgets[1])[1], "unchanged")
+        expect(deploy(host, budgets[1])[2], "unchanged")
 
     def status() -> None:
         if host.ddops("status").code:

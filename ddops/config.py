@@ -22,7 +22,8 @@ Model = TypeVar("Model", bound="Strict")
 class Strict(BaseModel):
     """A part of a file: unknown keys are errors, values do not change."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
+    # built when it is first read: a part of a whole is never read alone, and to build it twice takes time
+    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False, defer_build=True)
 
     @field_validator("*", mode="before")
     @classmethod
@@ -110,9 +111,9 @@ _Loader.add_constructor(yaml.resolver.BaseResolver.DEFAULT_MAPPING_TAG, _mapping
 def layer(path: Path) -> Layer:
     """Returns a file as a layer; raises UsageError where it cannot be read or is no YAML."""
     try:
-        text = path.read_text()
-        node = yaml.compose(text, Loader=_Loader)
-        value = yaml.load(text, Loader=_Loader)  # noqa: S506 - _Loader is a SafeLoader
+        loader = _Loader(path.read_text())
+        node = loader.get_single_node()
+        value = None if node is None else loader.construct_document(node)
     except OSError as error:
         raise UsageError(f"cannot read {path}", error.strerror or str(error)) from None
     except UnicodeDecodeError as error:

@@ -7,6 +7,7 @@ import contextlib
 import hashlib
 import json
 import time
+import zlib
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -22,16 +23,20 @@ _BOOT = """
 import os,sys
 h,n=sys.argv[1],int(sys.argv[2]);p="/run/ddops-agents/"+h
 def r(k):
- c=os.read(0,k)
- if not c:sys.exit("the agent did not arrive whole")
- return c
+ b=b""
+ while len(b)<k:
+  c=os.read(0,k-len(b))
+  if not c:sys.exit("the agent did not arrive whole")
+  b+=c
+ return b
 if os.path.exists(p):os.write(1,b'{"event":"have"}\\n')
 else:
- import hashlib,io,shutil,zipfile
+ import hashlib,io,shutil,zipfile,zlib
  os.write(1,b'{"event":"want"}\\n');b=bytearray();m=h.encode()+b"\\n"
  while not b.endswith(m):b+=r(1)
- b=bytearray()
- while len(b)<n:b+=r(n-len(b))
+ b=r(int(r(8)))
+ try:b=zlib.decompressobj().decompress(b,n)
+ except zlib.error:pass
  if hashlib.sha256(b).hexdigest()!=h:sys.exit("the agent arrived damaged")
  t=p+"."+str(os.getpid());os.makedirs(t,0o700)
  os.chmod(os.path.dirname(p),0o700)
@@ -55,6 +60,12 @@ START_S = 20.0  # before it does there are sudo and PAM, which may ask a directo
 def command(agent: bytes) -> list[str]:
     """Returns the command that becomes this agent on a host."""
     return [PYTHON, "-IS", "-c", _ONE_WORD, hashlib.sha256(agent).hexdigest(), str(len(agent))]
+
+
+def _parcel(agent: bytes) -> bytes:
+    """Returns what is sent to a host that lacks this agent: the mark, the length of what follows, the agent."""
+    packed = zlib.compress(agent)
+    return f"{hashlib.sha256(agent).hexdigest()}\n{len(packed):08}".encode() + packed
 
 
 class Agent:
@@ -150,13 +161,13 @@ class Agent:
         if not first:
             raise self._ended(channel)
         if self._parse(first)["event"] == "want":
-            agent = resources.agent()  # 60 KB: some round trips while TCP opens its window
-            channel.send(hashlib.sha256(agent).hexdigest().encode() + b"\n" + agent + request)
+            channel.send(_parcel(resources.agent()) + request)  # some round trips while TCP opens its window
         self._channel = channel
         return channel, START_S
 
     def _start(self) -> Channel:
         """Connects and starts the agent."""
+        self.host.connect()  # the host makes the session while the agent is packed here
         return self.host.open([*self.host.as_root, *command(resources.agent())])
 
     def close(self) -> None:

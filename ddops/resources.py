@@ -20,11 +20,14 @@ def folder(name: str) -> Path:
 
 @cache
 def agent() -> bytes:
-    """Returns the agent as a ``.pyz``: the standard library is all that it needs on the host."""
+    """Returns the agent as a ``.pyz``: the standard library is all that it needs on the host.
+
+    Nothing in it is compressed: every command needs its hash, and few have to send it.
+    """
     packed = io.BytesIO()
-    with zipfile.ZipFile(packed, "w", zipfile.ZIP_DEFLATED, compresslevel=9) as archive:
+    with zipfile.ZipFile(packed, "w") as archive:
         archive.writestr(zipfile.ZipInfo("__main__.py", _EPOCH), _MAIN)
         for path in sorted((_PACKAGE / "agent").rglob("*.py")):
             info = zipfile.ZipInfo(f"agent/{path.relative_to(_PACKAGE / 'agent').as_posix()}", _EPOCH)
-            archive.writestr(info, path.read_bytes(), zipfile.ZIP_DEFLATED)
+            archive.writestr(info, path.read_bytes())
     return packed.getvalue()

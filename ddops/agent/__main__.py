@@ -7,7 +7,7 @@ import json
 import os
 import sys
 
-from . import durable, lock, notices, requests, state, steplog, supervisor
+from . import durable, state
 from .errors import AgentError, Locked, TooNew
 from .layout import Layout, layout_of
 
@@ -41,8 +41,12 @@ def main(arguments: list[str]) -> int:
 def _alone(verb: str, layout: Layout) -> None:
     """Does what nobody on a terminal waits for."""
     if verb == "supervise":
+        from . import supervisor
+
         supervisor.supervise(layout)
     elif verb == "notify":
+        from . import notices
+
         notices.deliver(layout)
     elif verb == "ledger":
         from . import ledger  # and SQLite with it
@@ -54,6 +58,8 @@ def _alone(verb: str, layout: Layout) -> None:
 
 def _operate(layout: Layout) -> None:
     """Carries out what is under way, where no supervisor does."""
+    from . import lock, steplog, supervisor
+
     with lock.held(layout):
         with contextlib.suppress(OSError):  # a disk that takes nothing must not stop a way back
             state.mark(layout)
@@ -63,6 +69,8 @@ def _operate(layout: Layout) -> None:
 
 def _rollback(service: str, rest: list[str]) -> int:
     """Does by hand what ``ddops rollback`` does; says each step on stderr, the outcome on stdout."""
+    from . import requests
+
     if rest and not rest[0].isdigit():
         sys.stderr.write("usage: rollback [RELEASE]\n")
         return 2

@@ -8,7 +8,7 @@ import shutil
 from pathlib import Path
 from typing import Any
 
-from . import baseline, durable, errors, handmade, preflight, processes, releases, service, stack, steplog, systemd
+from . import durable, errors, handmade, processes, recording, releases, service, stack, steplog, systemd
 from .errors import Refused
 from .gates.smoke import smoke
 from .layout import Layout, unit_name
@@ -72,7 +72,7 @@ def _prove(op: Operation, verdicts: list[dict[str, Any]]) -> Release:
         found.update(evidence=smoke(engine, release.gates["smoke"], seconds))
     verdicts.append({"gate": "smoke", "passed": True, "evidence": found["evidence"]})
     with op.log.step("record") as found:
-        known = baseline.record(op.layout, release, release.gates, seconds)
+        known = recording.record(op.layout, release, release.gates, seconds)
         found.update(prompts=len(known["references"]), acceptance=known["acceptance"])
     return release
 
@@ -84,8 +84,8 @@ def _discard(op: Operation) -> None:
 def inspect(layout: Layout, name: str, port: int | None, spec: dict[str, Any]) -> dict[str, Any]:
     """Says whether a unit can be adopted, before anything is made for that on the host; raises Refused."""
     unit, _, _ = _inspect(layout, {"unit": name, "port": port, "spec": spec, "by": ""})
-    systemd.must_not_be_masked(layout.supervisor)
-    preflight.room(layout, _BYTES, _FILES)
+    systemd.must_not_be_masked(systemd.show(layout.supervisor))
+    releases.must_have_room(layout, _BYTES, _FILES)
     return {"unit": unit.name}
 
 
@@ -101,8 +101,8 @@ def _inspect(layout: Layout, request: dict[str, Any]) -> tuple[systemd.Unit, dic
             f"the service is called {layout.name}, so that name is taken",
             "give the service another name: --service NAME",
         )
-    unit = systemd.show(name)
-    systemd.must_not_be_masked(name, layout.alias)
+    unit, alias = systemd.shown(name, layout.alias)
+    systemd.must_not_be_masked(unit, alias)
     if unit.load == "not-found":
         raise Refused(f"{name} is not on this host", "systemd knows no such unit", _nearest(name))
     if unit.load != "loaded" or unit.active != "active" or not unit.main_pid:

@@ -1,4 +1,4 @@
-"""What known-good answered, how well it speculated, how fast it was: recorded from known-good, never from a trial."""
+"""What known-good answered, how well it speculated, how fast it was, as it was recorded."""
 
 from __future__ import annotations
 
@@ -6,9 +6,7 @@ import hashlib
 import json
 from typing import Any
 
-from . import durable, service
-from .gates import acceptance, lossless, throughput
-from .gates.smoke import smoke
+from . import durable
 from .layout import Layout
 from .releases import Release
 
@@ -41,18 +39,7 @@ def stored(layout: Layout, known_good: Release, gates: dict[str, Any], *, quiet:
     return baseline
 
 
-def record(layout: Layout, known_good: Release, gates: dict[str, Any], timeout: float) -> dict[str, Any]:
-    """Asks known-good, which serves now, and stores what it answers; raises GateFailed for a wrong answer."""
-    engine = service.engine_of(known_good)
-    smoke(engine, gates["smoke"], timeout)
-    speculates = known_good.manifest["engine"]["speculates"]
-    baseline = {
-        "release": known_good.number,
-        "sha256": known_good.sha256,
-        "references": lossless.record(engine, gates["lossless"], timeout),
-        "acceptance": acceptance.measure(engine, gates["acceptance"], timeout) if speculates else None,
-        "throughput": throughput.measure(engine, gates["throughput"], timeout) if "throughput" in gates else None,
-    }
+def store(layout: Layout, baseline: dict[str, Any], gates: dict[str, Any]) -> None:
+    """Stores what was measured of the release that ``baseline`` names, for these prompts."""
     durable.make_directory(layout.references, 0o700)
-    durable.write_json(layout.references / f"{known_good.number:04d}-{_key(gates)}.json", baseline)
-    return baseline
+    durable.write_json(layout.references / f"{baseline['release']:04d}-{_key(gates)}.json", baseline)

@@ -11,8 +11,8 @@ from . import durable, releases, restore, steplog
 from .errors import AgentError, Refused
 from .layout import Layout
 from .releases import Release
+from .requests import SUPERVISOR
 
-SUPERVISOR = "the supervisor"
 _DAY_S = 86400.0
 
 

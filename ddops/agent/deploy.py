@@ -5,9 +5,9 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from . import baseline, durable, errors, front, measure, preflight, releases, restore, service, soak, systemd
+from . import baseline, durable, errors, front, measure, preflight, recording, releases, restore, service, soak, systemd
 from .errors import AgentError, Cancelled, EngineFault, GateFailed, Measured, NotBetter, ServiceDown
 from .gates.acceptance import acceptance
 from .gates.lossless import lossless
@@ -17,7 +17,9 @@ from .gates.throughput import throughput
 from .operation import Operation
 from .promote import promote, prune
 from .releases import Release
-from .watch import EngineWatch
+
+if TYPE_CHECKING:
+    from .watch import EngineWatch
 
 
 def run(op: Operation) -> dict[str, Any]:
@@ -116,7 +118,7 @@ def _baseline(op: Operation, trial: Release, way_back: Release | None) -> dict[s
     if stopped:
         raise GateFailed("the record of known-good's answers is gone", str(op.layout.references))
     with op.log.step("record") as found:
-        known = baseline.record(op.layout, way_back, trial.gates, trial.deadlines["gates"])
+        known = recording.record(op.layout, way_back, trial.gates, trial.deadlines["gates"])
         found.update(prompts=len(known["references"]), acceptance=known["acceptance"])
     return known
 

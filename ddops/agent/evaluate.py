@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
-from . import baseline, evaluations, releases, service, steplog
+from . import baseline, evaluations, recording, releases, service, steplog
 from .errors import GateFailed, Refused
 from .gates.lossless import lossless
 from .gates.smoke import smoke
@@ -86,7 +86,7 @@ def _lossless(layout: Layout, release: Release, _: dict[str, Any], tell: Tell) -
     recorded = known is None
     if known is None:
         tell("recording its answers: none are kept")
-        known = baseline.record(layout, release, release.gates, _answer(release))
+        known = recording.record(layout, release, release.gates, _answer(release))
     found = lossless(service.engine_of(release), known["references"], release.gates["lossless"], _answer(release))
     return {**found, "recorded_now": recorded}
 

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from .faults import Incident
+if TYPE_CHECKING:
+    from .faults import Incident
 
 
 @dataclass(frozen=True)

@@ -54,8 +54,7 @@ def open_to(layout: Layout, release: Release, *, trial: bool) -> None:
             "end that, then: ddops rollback",
         )
     durable.remove(layout.front_closed)
-    systemd.systemctl("start", layout.front_socket)
-    systemd.systemctl("start", layout.front_service)
+    systemd.systemctl("start", layout.front_socket, layout.front_service)  # a socket comes before its service
     if not accepts(port):
         raise GateFailed("the front does not accept connections", f"port {port}")
 
@@ -128,9 +127,9 @@ def _close_listener(port: int) -> bool:
     return killed.returncode == 0 and not accepts(port)
 
 
-def _strangers(layout: Layout, port: int) -> str:
+def _strangers(layout: Layout, port: int, proxy: systemd.Unit | None = None) -> str:
     """Returns who listens on the public port and is not the front, '' where nobody does."""
-    own = {1, *processes.pids(systemd.show(layout.front_service).cgroup)}
+    own = {1, *processes.pids((proxy or systemd.show(layout.front_service)).cgroup)}
     others = processes.holders(processes.listener(port) or set()) - own
     return ", ".join(processes.describe(p) for p in sorted(others))
 
@@ -144,11 +143,14 @@ def accepts(port: int) -> bool:
         return False
 
 
-def state(layout: Layout, release: Release | None) -> str:
-    """Returns open, closed, taken by whom, or none (the release owns the public port itself)."""
+def state(layout: Layout, release: Release | None, proxy: systemd.Unit | None = None) -> str:
+    """Returns open, closed, taken by whom, or none (the release owns the public port itself).
+
+    ``proxy`` is what systemd has told of the front's service just now, where it was asked.
+    """
     if release is None or not release.front:
         return "none"
     port = int(release.front["port"])
-    if who := _strangers(layout, port):
+    if who := _strangers(layout, port, proxy):
         return f"port {port} is taken by {who}"
     return "open" if accepts(port) else "closed"

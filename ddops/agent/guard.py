@@ -127,7 +127,7 @@ class Guard:
         request: dict[str, Any] = {
             "kind": decision.action,
             "to": decision.to,
-            "by": brakes.SUPERVISOR,
+            "by": requests.SUPERVISOR,
             "reason": {
                 "code": "engine-fault",
                 "what": f"fault in the engine: {incident.rule.name}",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from . import processes, reserve
 from .errors import NO_ROOM, Cancelled, EngineFault, GateFailed
@@ -13,7 +13,9 @@ from .fault import Fault
 from .layout import Layout
 from .steplog import StepLog
 from .systemd import Unit
-from .watch import EngineWatch, lost
+
+if TYPE_CHECKING:
+    from .watch import EngineWatch
 
 TICK_S = 0.05
 Result = TypeVar("Result")
@@ -41,6 +43,8 @@ class Operation:
 
     def watch(self, unit: Unit, *, trial: bool) -> EngineWatch:
         """Puts an engine under watch; a trial is killed at its first fault."""
+        from .watch import EngineWatch  # with the table of faults: what a client asks for does without it
+
         watched = EngineWatch(unit)
         with self._mutex:
             self.fault = None
@@ -142,6 +146,8 @@ class Operation:
             try:
                 fault = watched.poll()
             except Exception as error:  # noqa: BLE001 - whatever it is, the engine is not watched any more
+                from .watch import lost
+
                 fault = lost(watched.unit, error)
             if fault is None:
                 return

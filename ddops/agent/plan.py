@@ -6,10 +6,11 @@ import platform
 import re
 import subprocess
 import tempfile
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
-from . import baseline, evidence, ledger, releases, service, stack, steplog, systemd
+from . import baseline, evidence, ledger, load_time, releases, stack, steplog, systemd
 from .errors import AgentError, Refused
 from .layout import Layout
 
@@ -22,23 +23,26 @@ def facts(of: Layout, about: dict[str, Any]) -> dict[str, Any]:
     ``about`` is the release that is planned: its combination, its interpreter and model, its unit's text.
     """
     live, known_good = releases.pointed_if_whole(of, of.live), releases.pointed_if_whole(of, of.known_good)
-    below = _below(about["python"], about["model"])  # preflight refuses a problem; a plan shows it
-    known, problem = ledger.read(of)
-    return {
-        "hostname": platform.node(),
-        "next_release": releases.next_number(of),
-        "live": live.summary() if live else None,
-        "known_good": known_good.summary() if known_good else None,
-        "overlay_held": releases.overlay_held(known_good),
-        "live_runs": live is not None and systemd.show(live.unit).active == "active",
-        "measured_load": service.measured_load(of),
-        "measured_steps": measured_steps(of),
-        "records": _records(of, known_good, about["gates"]),
-        "stack": below,
-        "evidence": evidence.of(known, evidence.combination(about["combination"], below)),
-        "ledger_problem": problem,
-        "exposure": exposure(about["unit"]),
-    }
+    with ThreadPoolExecutor(2) as beside:  # what systemd says is waited for longest
+        rated = beside.submit(exposure, about["unit"])
+        shown = beside.submit(systemd.show, live.unit) if live else None
+        below = _below(about["python"], about["model"])  # preflight refuses a problem; a plan shows it
+        known, problem = ledger.read(of)
+        return {
+            "hostname": platform.node(),
+            "next_release": releases.next_number(of),
+            "live": live.summary() if live else None,
+            "known_good": known_good.summary() if known_good else None,
+            "overlay_held": releases.overlay_held(known_good),
+            "measured_load": load_time.last(of),
+            "measured_steps": measured_steps(of),
+            "records": _records(of, known_good, about["gates"]),
+            "stack": below,
+            "evidence": evidence.of(known, evidence.combination(about["combination"], below)),
+            "ledger_problem": problem,
+            "live_runs": shown is not None and shown.result().active == "active",
+            "exposure": rated.result(),
+        }
 
 
 def stack_now(of: Layout, about: dict[str, Any]) -> dict[str, Any]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import shutil
 from typing import Any
 
@@ -46,17 +45,18 @@ def check(op: Operation, trial: Release, way_back: Release | None) -> dict[str, 
             "ddops resume",
         )
     _drill(trial, bool(request.get("drill_anyway")))
+    fronts = [layout.front_socket, layout.front_service] if trial.front else []
+    ours = [layout.front_service, *([way_back.unit] if way_back else [])]
+    units = {unit.name: unit for unit in systemd.shown(trial.unit, layout.alias, *fronts, *ours)}
     if way_back:
-        found["way_back"] = restore.prove(way_back)
-        untouched(way_back)
+        found["way_back"] = restore.prove(way_back, units[way_back.unit])
+        untouched(way_back, units[way_back.unit])
         if not request.get("force"):
             serves(way_back)
             if python := same_stack(way_back):
                 _undamaged(layout, python)
     _alone(layout, way_back)
-    systemd.must_not_be_masked(
-        trial.unit, layout.alias, *([layout.front_socket, layout.front_service] if trial.front else [])
-    )
+    systemd.must_not_be_masked(*(units[name] for name in (trial.unit, layout.alias, *fronts)))
     _hardware(trial)
     found["stack"] = _stack_of_trial(trial)
     if not request.get("force"):
@@ -67,24 +67,8 @@ def check(op: Operation, trial: Release, way_back: Release | None) -> dict[str, 
     if not shutil.which("ss"):
         raise Refused("'ss' is not on this host", "without it the front cannot be closed", "apt-get install iproute2")
     if trial.front:
-        _front_port(layout, int(trial.front["port"]), way_back)
+        _front_port(int(trial.front["port"]), *(units[name] for name in ours))
     return found
-
-
-def room(layout: Layout, bytes_needed: int, files_needed: int) -> None:
-    """Raises Refused where the disk lacks bytes or inodes for a release, with head-room."""
-    disk = os.statvfs(next(path for path in (layout.releases, *layout.releases.parents) if path.exists()))
-    need = 2 * bytes_needed + (16 << 20)
-    if disk.f_bavail * disk.f_frsize < need:
-        raise Refused(
-            f"{layout.releases} has {disk.f_bavail * disk.f_frsize >> 20} MiB free, {need >> 20} MiB are needed",
-            "no space for the release",
-            f"free space below {layout.releases}",
-        )
-    if disk.f_files and disk.f_favail < files_needed + 100:
-        raise Refused(
-            f"{layout.releases} has {disk.f_favail} inodes free, {files_needed + 100} are needed", "", "df -i"
-        )
 
 
 def _drill(trial: Release, anyway: bool) -> None:
@@ -121,9 +105,9 @@ def serves(way_back: Release) -> None:
         ) from None
 
 
-def untouched(way_back: Release) -> None:
+def untouched(way_back: Release, unit: systemd.Unit) -> None:
     """Raises Refused where systemd would start something else than what was promoted."""
-    if edited := restore.edited(way_back):
+    if edited := restore.edited(way_back, unit):
         raise Refused(
             f"{way_back.unit} is not what release {way_back.number} was promoted with",
             f"{edited} is not the release's own: the way back is not proven",
@@ -207,17 +191,15 @@ def _port_free(port: int, what: str) -> None:
         raise Refused(f"port {port} ({what}) is in use", why, "end that process, or choose other ports")
 
 
-def _front_port(layout: Layout, port: int, way_back: Release | None) -> None:
-    if taken(layout, port, way_back):
+def _front_port(port: int, *ours: systemd.Unit) -> None:
+    if taken(port, *ours):
         _port_free(port, "the public port")
 
 
-def taken(layout: Layout, port: int, way_back: Release | None) -> bool:
-    """Says whether somebody else than the service holds its public port."""
+def taken(port: int, *ours: systemd.Unit) -> bool:
+    """Says whether somebody else than systemd and our own units holds the public port."""
     inodes = processes.listener(port)
     if not inodes:
         return False
-    ours = {1} | (processes.pids(systemd.show(layout.front_service).cgroup))
-    if way_back:
-        ours |= processes.pids(systemd.show(way_back.unit).cgroup)
-    return not processes.holders(inodes) & ours
+    own = {1}.union(*(processes.pids(unit.cgroup) for unit in ours))
+    return not processes.holders(inodes) & own

@@ -181,6 +181,22 @@ def unpack(layout: Layout, archive: bytes, manifest: bytes, overlay_of: int | No
     return load(layout, number)
 
 
+def must_have_room(layout: Layout, bytes_needed: int, files_needed: int) -> None:
+    """Raises Refused where the disk lacks bytes or inodes for a release, with head-room."""
+    disk = os.statvfs(next(path for path in (layout.releases, *layout.releases.parents) if path.exists()))
+    need = 2 * bytes_needed + (16 << 20)
+    if disk.f_bavail * disk.f_frsize < need:
+        raise Refused(
+            f"{layout.releases} has {disk.f_bavail * disk.f_frsize >> 20} MiB free, {need >> 20} MiB are needed",
+            "no space for the release",
+            f"free space below {layout.releases}",
+        )
+    if disk.f_files and disk.f_favail < files_needed + 100:
+        raise Refused(
+            f"{layout.releases} has {disk.f_favail} inodes free, {files_needed + 100} are needed", "", "df -i"
+        )
+
+
 def _extract(tar: tarfile.TarFile, member: tarfile.TarInfo, into: Path) -> None:
     name = PurePosixPath(member.name)
     if name.is_absolute() or ".." in name.parts or not (member.isreg() or member.isdir()):

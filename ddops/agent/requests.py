@@ -11,11 +11,11 @@ from pathlib import Path
 from typing import Any
 
 from . import durable, lock, notices, releases, reserve, steplog, systemd, wake
-from .brakes import SUPERVISOR
 from .errors import NO_ROOM, AgentError, Locked, Refused
 from .layout import BOOT_WANTS, UNITS, Layout
 
 _BACK = ("rollback", "restart")
+SUPERVISOR = "the supervisor"  # as the one who asks
 SUPERVISOR_UNIT = "ddops-supervisor@.service"
 
 
@@ -51,7 +51,8 @@ def install_supervisor(layout: Layout, unit_text: str, agent: bytes, notify: dic
 
     Raises Locked while an operation is under way: the agent is never replaced in the middle of one.
     """
-    systemd.must_not_be_masked(layout.supervisor)
+    supervisor = systemd.show(layout.supervisor)
+    systemd.must_not_be_masked(supervisor)
     durable.make_directory(layout.operations, 0o700)
     with lock.held(layout):
         if steplog.under_way(layout) is not None:
@@ -68,7 +69,7 @@ def install_supervisor(layout: Layout, unit_text: str, agent: bytes, notify: dic
             BOOT_WANTS.mkdir(exist_ok=True)
             durable.link(wanted, str(UNITS / SUPERVISOR_UNIT))
             systemd.daemon_reload()
-    if changed or systemd.show(layout.supervisor).active != "active":
+    if changed or supervisor.active != "active":
         systemd.systemctl("reset-failed", layout.supervisor, check=False)
         systemd.systemctl("restart", layout.supervisor)
 
@@ -169,7 +170,7 @@ def follow(layout: Layout, operation: int, after: int, heartbeat_s: float = 1.0)
         if time.monotonic() - told > heartbeat_s:
             told = time.monotonic()
             yield {"event": "alive"}
-        time.sleep(0.02)
+        time.sleep(0.01)
 
 
 def _size(path: Path) -> int:

@@ -13,20 +13,23 @@ from .layout import UNITS, Layout
 from .operation import Operation
 from .promote import PROMOTED, forget_unit, make_boot
 from .releases import Release
-from .systemd import SystemdError
+from .systemd import SystemdError, Unit
 
 _FILES = re.compile(r"^(?:EnvironmentFile=|LoadCredential=[^:]+:)(/.*)$", re.MULTILINE)
 
 
-def prove(release: Release) -> dict[str, Any]:
-    """Proves that a release can be returned to; raises Refused naming what is missing or changed."""
+def prove(release: Release, unit: Unit | None = None) -> dict[str, Any]:
+    """Proves that a release can be returned to; raises Refused naming what is missing or changed.
+
+    ``unit`` is what systemd has told of its unit just now, where it was asked.
+    """
     if wrong := releases.problems(release):
         raise Refused(
             f"release {release.number} is not whole, it cannot be returned to",
             "; ".join(wrong[:3]),
             "ddops history lists the others: ddops rollback --to N",
         )
-    unit = systemd.show(release.unit)
+    unit = unit or systemd.show(release.unit)
     if unit.load == "masked" or (release.adopted and unit.load != "loaded"):
         raise Refused(f"{release.unit} is {unit.load}", "it could not be started", f"systemctl unmask {release.unit}")
     if missing := lacks(release):
@@ -49,9 +52,9 @@ def lacks(release: Release) -> str:
     return gone[0] if gone else handmade.missing_environment(release.unit) if release.adopted else ""
 
 
-def edited(release: Release) -> str:
+def edited(release: Release, unit: Unit) -> str:
     """Returns what systemd would load that is not the release's own, '' where there is nothing."""
-    if strange := strange_drop_ins(release, systemd.show(release.unit)):
+    if strange := strange_drop_ins(release, unit):
         return strange[0]
     installed = UNITS / release.unit
     if release.adopted or not installed.exists():

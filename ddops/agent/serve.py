@@ -3,11 +3,14 @@
 A request is ``{"call": NAME, "args": {...}, "bytes": N}``, followed by N bytes where a call takes a
 payload. Replies are events, ``{"event": "alive"}`` each second while it lasts, and last
 ``{"event": "result", "result": ...}`` or ``{"event": "error", "error": {...}}``; after an error the agent ends.
+
+Each call imports what it needs itself: a client waits for the agent's start, and asks for little of it.
 """
 
 from __future__ import annotations
 
 import contextlib
+import importlib
 import json
 import sys
 import threading
@@ -16,28 +19,9 @@ from pathlib import Path
 from subprocess import SubprocessError
 from typing import Any, BinaryIO
 
-from . import (
-    adopt,
-    brakes,
-    doctor,
-    durable,
-    evaluate,
-    gpu_use,
-    ledger,
-    logs,
-    observe,
-    overlay_fit,
-    patched_tree,
-    plan,
-    preflight,
-    requests,
-    site,
-    state,
-    status,
-    systemd,
-)
+from . import durable, state, systemd
 from .errors import AgentError
-from .layout import Layout, layout_of, services
+from .layout import Layout, layout_of
 
 
 def _layout(args: dict[str, Any]) -> Layout:
@@ -48,11 +32,13 @@ def _layout(args: dict[str, Any]) -> Layout:
 
 
 def _stage(args: dict[str, Any], payload: bytes) -> Iterator[dict[str, Any]]:
+    from . import patched_tree, releases, requests
+
     _install_supervisor(args)
     layout = _layout(args)
     described = json.loads(args["manifest"])
     copied, files = patched_tree.size(described["engine"]["python"]) if described.get("tree") else (0, 0)
-    preflight.room(layout, len(payload) * 4 + copied, int(args["files"]) + files)
+    releases.must_have_room(layout, len(payload) * 4 + copied, int(args["files"]) + files)
     yield _result(requests.stage(layout, payload, args["manifest"].encode(), args["overlay_of"]))
 
 
@@ -62,50 +48,70 @@ def _install(args: dict[str, Any], _: bytes) -> Iterator[dict[str, Any]]:
 
 
 def _install_supervisor(args: dict[str, Any]) -> None:
+    from . import requests
+
     packed = Path(sys.argv[0]) / "agent.pyz"  # this agent, beside its unpacked files
     requests.install_supervisor(_layout(args), args["unit"], packed.read_bytes(), args["notify"])
 
 
 def _file(args: dict[str, Any], _: bytes) -> Iterator[dict[str, Any]]:
+    from . import requests
+
     layout = _layout(args)
     yield from _filed(layout, args, {"operation": requests.file(layout, args["request"])})
 
 
 def _rollback(args: dict[str, Any], _: bytes) -> Iterator[dict[str, Any]]:
+    from . import requests
+
     layout = _layout(args)
     yield from _filed(layout, args, requests.rollback(layout, args["to"], args["by"]))
 
 
 def _filed(layout: Layout, args: dict[str, Any], filed: dict[str, Any]) -> Iterator[dict[str, Any]]:
     """Yields what was filed and goes on with its steps: to be asked for them would take one more round trip."""
+    from . import requests
+
     yield {"event": "filed", **filed}
     yield from _with_ledger(layout, args, requests.follow(layout, filed["operation"], -1))
 
 
 def _follow(args: dict[str, Any], _: bytes) -> Iterator[dict[str, Any]]:
+    from . import requests
+
     layout = _layout(args)
     yield from _with_ledger(layout, args, requests.follow(layout, args["operation"], args["after"]))
 
 
 def _logs(args: dict[str, Any], _: bytes) -> Iterator[dict[str, Any]]:
+    from . import logs
+
     yield from logs.logs(_layout(args), args["release"], args["last"], follow=args["follow"], after=args["after"])
     yield _result({})
 
 
 def _watch(args: dict[str, Any], _: bytes) -> Iterator[dict[str, Any]]:
+    from . import observe
+
     yield from observe.watch(_layout(args), args["after"])
 
 
 def _eval(args: dict[str, Any], _: bytes) -> Iterator[dict[str, Any]]:
+    from . import evaluate
+
     layout = _layout(args)
     yield from _with_ledger(layout, args, evaluate.evaluate(layout, args["suite"], args["settings"], args["by"]))
 
 
 def _with_ledger(layout: Layout, args: dict[str, Any], events: Iterator[dict[str, Any]]) -> Iterator[dict[str, Any]]:
     """Puts what a client's copy of the ledger lacks before the result: it costs no round trip of its own."""
+    with contextlib.suppress(ImportError):  # SQLite is not on every host, which the ledger tells
+        from . import database  # noqa: F401 - while the operation goes on, not when its outcome is waited for
     for event in events:
         if event["event"] == "result":
             try:
+                from . import ledger
+
                 behind = ledger.answer(layout, args["copy"])
             except Exception as error:  # noqa: BLE001 - whatever it is, the result has to arrive
                 behind = {"id": None, "entries": [], "problem": repr(error)}
@@ -114,65 +120,63 @@ def _with_ledger(layout: Layout, args: dict[str, Any], events: Iterator[dict[str
 
 
 def _ledger(args: dict[str, Any], _: bytes) -> Iterator[dict[str, Any]]:
+    from . import ledger, plan
+
     layout = _layout(args)
     stack = {} if args["about"] is None else {"stack": plan.stack_now(layout, args["about"])}
     yield _result({**ledger.answer(layout, args["copy"]), **stack})
 
 
-def _simple(function: Callable[..., Any], *names: str) -> Callable[[dict[str, Any], bytes], Iterator[dict[str, Any]]]:
+Call = Callable[[dict[str, Any], bytes], Iterator[dict[str, Any]]]
+
+
+def _of_host(function: str, *names: str) -> Call:
+    """Returns the call of the agent's ``module.function`` with the arguments of these names."""
+
     def call(args: dict[str, Any], _: bytes) -> Iterator[dict[str, Any]]:
-        yield _result(function(_layout(args), *(args[n] for n in names)))
+        yield _result(_loaded(function)(*(args[n] for n in names)))
 
     return call
 
 
-def _services(args: dict[str, Any], _: bytes) -> Iterator[dict[str, Any]]:
-    yield _result(services())
+def _of_service(function: str, *names: str) -> Call:
+    """As ``_of_host``, and the service's layout comes first."""
+
+    def call(args: dict[str, Any], _: bytes) -> Iterator[dict[str, Any]]:
+        yield _result(_loaded(function)(_layout(args), *(args[n] for n in names)))
+
+    return call
 
 
-def _site(args: dict[str, Any], _: bytes) -> Iterator[dict[str, Any]]:
-    yield _result(site.check(args["about"]))
+def _loaded(function: str) -> Callable[..., Any]:
+    module, _, name = function.partition(".")
+    found: Callable[..., Any] = getattr(importlib.import_module(f".{module}", __package__), name)
+    return found
 
 
-def _doctor(args: dict[str, Any], _: bytes) -> Iterator[dict[str, Any]]:
-    yield _result(doctor.check(args["about"]))
-
-
-def _overlay(args: dict[str, Any], _: bytes) -> Iterator[dict[str, Any]]:
-    yield _result(overlay_fit.check(args["about"]))
-
-
-def _pins(args: dict[str, Any], _: bytes) -> Iterator[dict[str, Any]]:
-    yield _result(overlay_fit.pins(args["python"], args["diffs"]))
-
-
-def _gpu_use(_: dict[str, Any], __: bytes) -> Iterator[dict[str, Any]]:
-    yield _result(gpu_use.sample())
-
-
-CALLS = {
-    "services": _services,
-    "site": _site,
-    "doctor": _doctor,
-    "overlay": _overlay,
-    "pins": _pins,
-    "facts": _simple(plan.facts, "about"),
-    "texts": _simple(plan.texts),
-    "inspect": _simple(adopt.inspect, "unit", "port", "spec"),
+CALLS: dict[str, Call] = {
+    "services": _of_host("layout.services"),
+    "site": _of_host("site.check", "about"),
+    "doctor": _of_host("doctor.check", "about"),
+    "overlay": _of_host("overlay_fit.check", "about"),
+    "pins": _of_host("overlay_fit.pins", "python", "diffs"),
+    "facts": _of_service("plan.facts", "about"),
+    "texts": _of_service("plan.texts"),
+    "inspect": _of_service("adopt.inspect", "unit", "port", "spec"),
     "install": _install,
     "stage": _stage,
     "file": _file,
     "follow": _follow,
     "rollback": _rollback,
-    "confirm": _simple(requests.confirm, "by"),
-    "status": _simple(status.status),
+    "confirm": _of_service("requests.confirm", "by"),
+    "status": _of_service("status.status"),
     "ledger": _ledger,
     "logs": _logs,
     "watch": _watch,
     "eval": _eval,
-    "gpu_use": _gpu_use,
-    "pause": _simple(brakes.pause, "by", "reason", "seconds"),
-    "resume": _simple(brakes.resume),
+    "gpu_use": _of_host("gpu_use.sample"),
+    "pause": _of_service("brakes.pause", "by", "reason", "seconds"),
+    "resume": _of_service("brakes.resume"),
 }
 
 

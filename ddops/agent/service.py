@@ -6,9 +6,9 @@ import contextlib
 import os
 import signal
 import time
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from . import durable, processes, releases, reserve, systemd
+from . import load_time, processes, releases, reserve, systemd
 from .engine import Engine
 from .errors import AgentError, EngineFault, GateFailed, ServiceDown
 from .gates.ready import serving
@@ -17,7 +17,9 @@ from .layout import UNITS, Layout
 from .operation import TICK_S, Operation
 from .promote import forget_others
 from .releases import Release
-from .watch import EngineWatch
+
+if TYPE_CHECKING:
+    from .watch import EngineWatch
 
 _PROGRESS_BYTES = 1 << 20  # less read than this between two looks is a heartbeat, no load
 _HEALTH_TIMEOUT_S = 25.0  # SGLang's own limit is 20 s
@@ -81,7 +83,7 @@ def load(op: Operation, release: Release, watch: EngineWatch, step: str) -> dict
     """
     began = time.monotonic()
     deadlines = release.deadlines
-    last = measured_load(op.layout)
+    last = load_time.last(op.layout)
     cap = max(deadlines["load_cap"], 3 * last if last else 0)
     engine = engine_of(release)
     lines, read, moved_at, told = 0, 0, began, 0.0
@@ -91,7 +93,7 @@ def load(op: Operation, release: Release, watch: EngineWatch, step: str) -> dict
         if processes.of_unit(watch.unit, release.port) and engine.healthy(_HEALTH_TIMEOUT_S):
             seconds = round(time.monotonic() - began, 2)
             with contextlib.suppress(OSError):  # a full disk: the next plan only lacks a figure
-                durable.write_json(op.layout.root / "load.json", {"release": release.number, "seconds": seconds})
+                load_time.note(op.layout, release, seconds)
             return {"seconds_to_health": seconds}
         now_read = processes.bytes_read(watch.unit.cgroup)
         if watch.lines > lines or now_read - read > _PROGRESS_BYTES:
@@ -112,12 +114,6 @@ def load(op: Operation, release: Release, watch: EngineWatch, step: str) -> dict
             told = moment
             op.progress(step, watch.recent[-1].strip()[:160])
         time.sleep(TICK_S)
-
-
-def measured_load(layout: Layout) -> float | None:
-    """Returns the seconds of the last load that came to its end, None before the first."""
-    found = durable.read_json(layout.root / "load.json")
-    return float(found["seconds"]) if found else None
 
 
 def take_down(op: Operation, release: Release, *, at_once: bool) -> dict[str, Any]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from concurrent.futures import Future, ThreadPoolExecutor
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from . import service
 from .errors import GateFailed
@@ -13,7 +13,9 @@ from .gates.lossless import judge
 from .gates.smoke import ask
 from .operation import Operation
 from .releases import Release
-from .watch import EngineWatch
+
+if TYPE_CHECKING:
+    from .watch import EngineWatch
 
 ROUND_EVERY_S = 2.0
 QUIET_JOURNAL_S = 10.0

@@ -82,7 +82,12 @@ def operate(
     if cancel := _read_cancel(layout, op.log.operation):
         op.cancel(cancel)
     result: dict[str, Any] = {}
-    worker = threading.Thread(target=lambda: result.update(_run(op)), name=request["kind"])
+
+    def work() -> None:
+        result.update(_run(op))
+        wake.ring(layout)  # nobody has to look whether it has ended
+
+    worker = threading.Thread(target=work, name=request["kind"])
     worker.start()
     told = 0.0
     while worker.is_alive():
@@ -216,9 +221,9 @@ def _read_back(layout: Layout) -> dict[str, Any]:
             continue
         found[name] = release.number if release else None
         if name == "live" and release:
-            unit = systemd.show(release.unit)
+            unit, proxy = systemd.shown(release.unit, layout.front_service)
             found.update(unit=unit.name, active=unit.active, main_pid=unit.main_pid)
-            found["front"] = front.state(layout, release)
+            found["front"] = front.state(layout, release, proxy)
     found["boots"] = systemd.boots(layout)
     return found
 

@@ -8,8 +8,6 @@ import typer
 
 from .options import HostOption, JsonOption, PatienceOption, ServiceOption, SiteOption, seconds
 
-NAME = "adopt"
-
 
 def command(
     unit: Annotated[str, typer.Argument(metavar="UNIT", help="The running hand-made unit.")],

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import importlib
 import os
 import sys
 import tempfile
@@ -14,67 +15,52 @@ import typer
 
 from ..errors import DdopsError
 from ..exit_codes import ExitCode
-from . import (
-    adopt,
-    bench,
-    confirm,
-    deploy,
-    diff,
-    doctor,
-    evaluate,
-    evidence,
-    faults,
-    help,
-    history,
-    lab,
-    logs,
-    output,
-    overlay,
-    pause,
-    profile,
-    render,
-    resume,
-    rollback,
-    site,
-    status,
-    study,
-    sudoers,
-    sweep,
-    version,
-    watch,
-)
+from . import output
 
-app = typer.Typer(
-    name="ddops",
-    help="Deploy, gate, watch and roll back SGLang services under systemd on GPU hosts.",
-    no_args_is_help=True,
-    rich_markup_mode=None,
-    pretty_exceptions_enable=False,
-    add_completion=True,
-    context_settings={"help_option_names": ["-h", "--help"]},
+# in the order in which help shows them
+_VERBS = (
+    *("deploy", "diff", "render", "rollback", "status", "doctor", "watch", "history", "evidence", "logs"),
+    *("bench", "eval", "sweep", "study", "adopt", "confirm", "pause", "resume", "sudoers", "version", "help"),
 )
-for verb in (
-    *(deploy, diff, render, rollback, status, doctor, watch, history, evidence, logs),
-    *(bench, evaluate, sweep, study, adopt, confirm, pause, resume, sudoers, version, help),
-):
-    app.command(verb.NAME)(verb.command)
-app.add_typer(profile.app, name="profile")
-app.add_typer(site.app, name="site")
-app.add_typer(overlay.app, name="overlay")
-app.add_typer(lab.app, name="lab")
-app.add_typer(faults.app, name="faults")
+_GROUPS = ("profile", "site", "overlay", "lab", "faults")
+_MODULES = {"eval": "evaluate"}  # where it is not the verb's own name
+_NEVER_ALONE = ("version", "help")  # what stands beside another verb; what tells of all
+
+
+def application(arguments: list[str]) -> typer.Typer:
+    """Returns the command line; of one that begins with a verb that verb alone: nobody waits for the others."""
+    app = typer.Typer(
+        name="ddops",
+        help="Deploy, gate, watch and roll back SGLang services under systemd on GPU hosts.",
+        no_args_is_help=True,
+        rich_markup_mode=None,
+        pretty_exceptions_enable=False,
+        add_completion=True,
+        context_settings={"help_option_names": ["-h", "--help"]},
+    )
+    verb = arguments[0] if arguments else ""
+    alone = verb in _VERBS and verb not in _NEVER_ALONE
+    for name in (verb, "version") if alone else _VERBS:  # typer takes a single command for the whole
+        app.command(name)(_module(_MODULES.get(name, name)).command)
+    for name in () if alone else _GROUPS:
+        app.add_typer(_module(name).app, name=name)
+    return app
+
+
+def _module(name: str) -> Any:
+    return importlib.import_module(f".{name}", __package__)
 
 
 def command() -> Any:
     """Returns the root of the command line, of which the manual page is made."""
-    return typer.main.get_command(app)
+    return typer.main.get_command(application([]))
 
 
 def run(arguments: list[str]) -> int:
     """Runs one command line; returns the exit code."""
     as_json = "--json" in arguments
     try:
-        result: Any = app(arguments, prog_name="ddops", standalone_mode=False)
+        result: Any = application(arguments)(arguments, prog_name="ddops", standalone_mode=False)
     except DdopsError as error:
         return output.error(error.what, error.why, error.hint, error.exit_code, as_json=as_json)
     except (KeyboardInterrupt, typer.Abort):

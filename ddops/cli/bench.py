@@ -9,8 +9,6 @@ import typer
 
 from .options import HostOption, JsonOption, ServiceOption, SiteOption, seconds
 
-NAME = "bench"
-
 
 def command(
     host: HostOption = None,

@@ -26,8 +26,6 @@ from .options import (
 if TYPE_CHECKING:
     from ..deploy import Plan
 
-NAME = "deploy"
-
 
 def command(
     profile: Annotated[

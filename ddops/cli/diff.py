@@ -19,8 +19,6 @@ from .options import (
     asked,
 )
 
-NAME = "diff"
-
 
 def command(
     profile: Annotated[

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from .options import HostOption, JsonOption, SiteOption
 
-NAME = "doctor"
-
 
 def command(host: HostOption = None, site: SiteOption = None, as_json: JsonOption = False) -> int:
     """Look at all that a deploy stands on, on each host or one; change nothing; exit 9 if anything is bad."""

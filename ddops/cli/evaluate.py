@@ -9,8 +9,6 @@ import typer
 
 from .options import HostOption, JsonOption, ServiceOption, SiteOption
 
-NAME = "eval"
-
 
 def command(
     suite: Annotated[str, typer.Argument(metavar="SUITE", help="smoke, lossless, coding, garbage or load.")],

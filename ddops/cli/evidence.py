@@ -12,8 +12,6 @@ from .options import BudgetOption, GraphsOption, HostOption, JsonOption, Offline
 if TYPE_CHECKING:
     from ..ledger import Book
 
-NAME = "evidence"
-
 
 def command(
     profile: Annotated[

@@ -8,8 +8,6 @@ import typer
 
 from .options import JsonOption
 
-NAME = "help"
-
 
 def command(
     context: typer.Context,

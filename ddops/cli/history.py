@@ -8,8 +8,6 @@ import typer
 
 from .options import HostOption, JsonOption, OfflineOption, ServiceOption, SiteOption
 
-NAME = "history"
-
 
 def command(
     host: HostOption = None,

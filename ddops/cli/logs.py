@@ -11,8 +11,6 @@ import typer
 
 from .options import HostOption, JsonOption, ServiceOption, SiteOption
 
-NAME = "logs"
-
 
 def command(
     host: HostOption = None,

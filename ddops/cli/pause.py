@@ -8,8 +8,6 @@ import typer
 
 from .options import HostOption, JsonOption, ServiceOption, SiteOption
 
-NAME = "pause"
-
 
 def command(
     reason: Annotated[str, typer.Option(metavar="TEXT", help="Why; whoever looks is told.")] = "",

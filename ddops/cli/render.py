@@ -20,8 +20,6 @@ from .options import (
     asked,
 )
 
-NAME = "render"
-
 
 def command(
     profile: Annotated[

@@ -8,8 +8,6 @@ import typer
 
 from .options import HostOption, JsonOption, PatienceOption, ServiceOption, SiteOption, seconds
 
-NAME = "rollback"
-
 
 def command(
     host: HostOption = None,

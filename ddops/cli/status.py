@@ -6,8 +6,6 @@ from typing import Any
 
 from .options import HostOption, JsonOption, ServiceOption, SiteOption
 
-NAME = "status"
-
 
 def command(
     host: HostOption = None, service: ServiceOption = None, site: SiteOption = None, as_json: JsonOption = False

@@ -10,8 +10,6 @@ import typer
 
 from .options import JsonLinesOption
 
-NAME = "study"
-
 
 def command(
     study: Annotated[

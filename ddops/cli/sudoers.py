@@ -8,8 +8,6 @@ import typer
 
 from .options import JsonOption
 
-NAME = "sudoers"
-
 
 def command(
     user: Annotated[str, typer.Argument(metavar="USER", help="Who logs in to the host, as the site file says.")],

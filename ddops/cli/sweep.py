@@ -10,8 +10,6 @@ import typer
 
 from .options import HostOption, JsonLinesOption, PatienceOption, ServiceOption, SiteOption, seconds
 
-NAME = "sweep"
-
 
 def command(
     profile: Annotated[

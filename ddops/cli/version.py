@@ -6,8 +6,6 @@ from .. import __version__
 from . import output
 from .options import JsonOption
 
-NAME = "version"
-
 
 def command(as_json: JsonOption = False) -> int:
     """Print the version of ddops."""

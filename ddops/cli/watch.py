@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from .options import HostOption, JsonOption, ServiceOption, SiteOption
 
-NAME = "watch"
-
 
 def command(
     host: HostOption = None, service: ServiceOption = None, site: SiteOption = None, as_json: JsonOption = False

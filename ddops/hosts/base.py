@@ -32,8 +32,11 @@ class Host(Protocol):
     as_root: list[str]
     """Words before a command that has to run as root."""
 
+    def connect(self) -> None:
+        """Connects; raises Unreachable where the host cannot be reached."""
+
     def open(self, words: list[str]) -> Channel:
-        """Starts a command; raises Unreachable where the host cannot be reached."""
+        """Starts a command, and connects where that was not done; raises as ``connect``."""
 
     def close(self) -> None:
         """Ends the connection."""

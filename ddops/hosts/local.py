@@ -56,6 +56,9 @@ class LocalHost:
         self.user = getpass.getuser()
         self.as_root = [] if os.geteuid() == 0 else ["sudo", "-n"]
 
+    def connect(self) -> None:
+        pass
+
     def open(self, words: list[str]) -> LocalChannel:
         return LocalChannel(words)
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
+from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -130,12 +132,23 @@ class SshHost:
             found = self._hop(hop, through=found)
         return found
 
-    def open(self, words: list[str]) -> SshChannel:
-        try:
+    def connect(self) -> None:
+        with self._told():
             if not self._connection.is_connected:
                 self._connection.open()
+
+    def open(self, words: list[str]) -> SshChannel:
+        self.connect()
+        with self._told():
             channel = self._connection.transport.session()
             transport.start(channel, quoting.shell(words))
+        return SshChannel(channel, self.name)
+
+    @contextlib.contextmanager
+    def _told(self) -> Iterator[None]:
+        """Turns what Fabric, paramiko and the system say into errors that a user can act on."""
+        try:
+            yield
         except paramiko.BadHostKeyException as error:
             raise host_keys.changed(self._stuck(), self._entry.known_hosts, error) from None
         except paramiko.AuthenticationException as error:
@@ -155,7 +168,6 @@ class SshHost:
                 str(error) or type(error).__name__,
                 f"try by hand: {self._by_hand()}",
             ) from None
-        return SshChannel(channel, self.name)
 
     def close(self) -> None:
         for hop in reversed(self._hops()):

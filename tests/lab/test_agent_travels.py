@@ -30,6 +30,6 @@ def test_a_host_that_has_the_agent_is_not_sent_it_again(adopted: ServiceHost) ->
 
     assert sent_by_history(adopted) > AGENT_BYTES
     assert sent_by_history(adopted) < AGENT_BYTES
-    compiled = adopted.on("sh", "-c", f"ls {AGENTS}/*/agent/__pycache__/status.*.pyc").split()
+    compiled = adopted.on("sh", "-c", f"ls {AGENTS}/*/agent/__pycache__/ledger.*.pyc").split()
     assert len(compiled) == 1
     assert adopted.on("stat", "-c", "%U %a", AGENTS).split() == ["root", "700"]

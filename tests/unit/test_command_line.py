@@ -68,7 +68,7 @@ import os, sys
 from ddops.cli import app, outcome
 
 what = {"outcome": "rolled-back", "seconds": 1.0, "host": {"live": 1}, "reason": {"what": "a gate"}}
-app.app = lambda *args, **more: outcome.tell("deploy", what, as_json=sys.argv[1] == "--json")
+app.application = lambda _: lambda *args, **more: outcome.tell("deploy", what, as_json=sys.argv[1] == "--json")
 os._exit(app.end(app.run(sys.argv[1:])))  # as ddops ends
 """
 

@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from .. import commands, preflight, systemd
+from .. import commands, releases, systemd
 from ..errors import Refused
 from ..layout import Layout
 from . import Finding, absent, bad, ok, warn
@@ -45,7 +45,7 @@ def room(layout: Layout) -> list[Finding]:
     inodes = f", {disk.f_favail} inodes" if disk.f_files else ""
     found = f"{disk.f_bavail * disk.f_frsize >> 20} MiB{inodes} free for {layout.releases}"
     try:
-        preflight.room(layout, *_ROOM)
+        releases.must_have_room(layout, *_ROOM)
     except Refused as error:
         return [bad("disk", error.what, "a release could not be stored", error.hint)]
     return [ok("disk", found)]

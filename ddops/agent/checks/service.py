@@ -30,8 +30,7 @@ def _units(layout: Layout, known_good: Release | None, live: Release | None) -> 
     names += releases_here
     found: list[Finding] = []
     kept = {release.unit: release for release in (known_good, live) if release}
-    for name in names:
-        unit = systemd.show(name)
+    for name, unit in zip(names, systemd.shown(*names)):  # noqa: B905 - Python 3.9
         if unit.load == "masked":
             why = "somebody does not want it to run; a deploy is refused"
             found.append(bad(f"{layout.name}: unit", f"{name} is masked", why, f"systemctl unmask {name}"))
@@ -72,7 +71,7 @@ def _port(layout: Layout, known_good: Release | None, live: Release | None) -> F
     port = int(release.front["port"]) if release.front else release.port
     if not processes.listener(port):
         return bad(name, f"nobody listens on {port}", "users are not served", "ddops status; ddops rollback")
-    if preflight.taken(layout, port, release):
+    if preflight.taken(port, *systemd.shown(layout.front_service, release.unit)):
         why = "users reach something else than the service"
         return bad(
             name, f"{port} is held by {processes.owners(port)}", why, f"end that process; ss -ltnp sport = {port}"
@@ -120,8 +119,9 @@ def _way_back(layout: Layout) -> list[Finding]:
     known_good = releases.pointed(layout, layout.known_good)
     if known_good is None:
         return [bad(name, "none", "nothing was adopted and nothing was promoted yet", "ddops adopt UNIT")]
-    proof = restore.prove(known_good)
-    preflight.untouched(known_good)
+    unit = systemd.show(known_good.unit)
+    proof = restore.prove(known_good, unit)
+    preflight.untouched(known_good, unit)
     preflight.same_stack(known_good)
     preflight.serves(known_good)
     boots = systemd.boots(layout)

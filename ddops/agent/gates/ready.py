@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import time
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from .. import processes, systemd
 from ..engine import Engine
 from ..errors import GateFailed
 from ..releases import Release
-from ..watch import EngineWatch
+
+if TYPE_CHECKING:
+    from ..watch import EngineWatch
 
 _LAG_S = 5.0  # the engine answers before its line has come through the journal
 _DECODE_LAG_S = 0.05  # as long as a decode line usually is under way

@@ -99,7 +99,7 @@ class Units:
         verb, rest = words[0], words[1:]
         if verb == "show":
             self._host.turns.hand_over()
-            return self._show(rest[0])
+            return "\n".join(self._show(name) for name in rest if not name.startswith("--"))
         if verb == "list-units":
             pattern = rest[-1]
             return "".join(f"{n} {u.active}\n" for n, u in sorted(self.memory.items()) if fnmatch.fnmatch(n, pattern))
@@ -155,7 +155,11 @@ class Units:
     def _restart(self, name: str, *, wait: bool) -> None:
         self._start(name, wait=wait)
 
-    def _start(self, name: str, *, wait: bool) -> None:
+    def _start(self, *names: str, wait: bool) -> None:
+        for name in names:
+            self._start_one(name)
+
+    def _start_one(self, name: str) -> None:
         if name == SUPERVISOR:
             if self.supervisor != "failed":
                 self.supervisor = "active"
