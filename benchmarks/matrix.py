@@ -17,6 +17,7 @@ from dataclasses import asdict, dataclass
 from datetime import date
 from typing import Any
 
+from ddops.agent.promote import KEPT_PROMOTED, PROMOTED
 from ddops.lab.options import Disk
 from tests.lab.service_host import STATE, ServiceHost, wait_for
 
@@ -64,7 +65,6 @@ class Matrix:
         self._host = host
         self._budget = 8
         self._good = [1]  # promoted releases, the one that serves last
-        self._seen: set[str] = set()  # steps of the last operation that nothing disturbed
 
     def undisturbed(self, operation: str) -> None:
         """Runs an operation; raises AssertionError where it has a step that is not known here."""
@@ -73,8 +73,8 @@ class Matrix:
         outcome = wait_for(lambda: self._host.outcome(number), _WAIT_S, "an operation that nothing disturbs")
         self._end_clients()
         self._learn(operation, outcome["outcome"])
-        self._seen = {str(e["step"]) for e in self._host.steps(number) if e["event"] == "step"}
-        assert self._seen <= set(STEPS[operation]), self._seen  # noqa: S101
+        seen = {str(e["step"]) for e in self._host.steps(number) if e["event"] == "step"}
+        assert seen <= set(STEPS[operation]), seen  # noqa: S101
 
     def _begin(self, operation: str, *more: str) -> int:
         """Starts a client; returns its operation's number."""
@@ -90,13 +90,17 @@ class Matrix:
 
     def _ready(self, operation: str, step: str = "") -> None:
         """Makes the host such that the operation can be begun, and has that step."""
-        while (operation == "rollback" and len(self._good) < 2) or (step == "prune" and "prune" not in self._seen):
+        while len(self._good) < 2 if operation == "rollback" else step == "prune" and self._promoted() <= KEPT_PROMOTED:
             self.undisturbed("deploy")
         if operation == "deploy":  # known-good is asked for its answers only where they are not known yet
             self._host.on("sh", "-c", f"rm -f {STATE}/references/*")
         elif operation == "adopt":
             self._host.on("sh", "-c", _FORGET)
             wait_for(lambda: self._host.ask() == "Paris", _WAIT_S, "the hand-made unit serves")
+
+    def _promoted(self) -> int:
+        """Counts the releases that were promoted here; one more than are kept beside known-good, and one must go."""
+        return len(self._host.on("find", f"{STATE}/releases", "-name", PROMOTED).split())
 
     def _next(self, operation: str) -> int:
         if operation == "adopt":
