@@ -85,17 +85,17 @@ def test_where_log_probabilities_are_not_known_a_share_of_the_tokens_may_differ(
 class Serving(Engine):
     """Serves with an algorithm; tokens are the prompt's length and upwards."""
 
-    def __init__(self, algorithm: str | None) -> None:
+    def __init__(self, algorithm: str | None, *, tells_ids: bool = True) -> None:
         super().__init__("127.0.0.1", 1)
         object.__setattr__(self, "algorithm", algorithm)
+        object.__setattr__(self, "tells_ids", tells_ids)
 
     def get_json(self, path: str, timeout: float) -> Any:
         assert path == "/server_info"
         return {"speculative_algorithm": self.algorithm}  # type: ignore[attr-defined]
 
     def post(self, path: str, body: dict[str, Any], timeout: float) -> Any:
-        if path == "/tokenize":
-            return {"tokens": [1, 2], "count": 2}
+        assert path == "/generate"
         if body.get("return_logprob"):
             if self.algorithm in ("DFLASH", "DDTREE"):  # type: ignore[attr-defined]
                 raise GateFailed("/generate answered 400", "does not support return_logprob yet")
@@ -103,7 +103,8 @@ class Serving(Engine):
             top = [[one] for one in told]
             meta = {"output_token_logprobs": told, "output_top_logprobs": top}
             return {"meta_info": {**meta, "input_token_logprobs": [[None, 1, None], [-1.0, 2, None]]}}
-        return {"output_ids": TOKENS if body["input_ids"] == [1, 2] else []}
+        told = {"prompt_token_ids": [1, 2]} if body.get("return_prompt_token_ids") and self.tells_ids else {}  # type: ignore[attr-defined]
+        return {"output_ids": TOKENS, **told}
 
 
 @pytest.mark.parametrize(("algorithm", "told"), [("NGRAM", True), (None, True), ("DFLASH", False), ("DDTREE", False)])
@@ -116,3 +117,8 @@ def test_an_engine_that_tells_no_log_probabilities_is_recorded_by_its_tokens(alg
 def test_tokens_that_do_not_all_come_are_no_record() -> None:
     with pytest.raises(GateFailed, match="4 tokens came back, 9 were asked for"):
         lossless.record(Serving("DDTREE"), {**SETTINGS, "tokens": 9}, 1)
+
+
+def test_without_the_prompts_token_ids_there_is_no_record() -> None:
+    with pytest.raises(GateFailed, match="does not tell the token ids"):
+        lossless.record(Serving("DDTREE", tells_ids=False), SETTINGS, 1)

@@ -56,10 +56,14 @@ def _record(engine: Engine, prompt: str, tokens: int, timeout: float) -> dict[st
 
 
 def _record_tokens(engine: Engine, prompt: str, tokens: int, timeout: float) -> dict[str, Any]:
-    ids = engine.post("/tokenize", {"model": "default", "prompt": prompt}, timeout)["tokens"]
-    got = engine.post("/generate", {"input_ids": ids, "sampling_params": _greedy(tokens)}, timeout).get("output_ids")
-    if len(got or []) != tokens:
-        raise GateFailed(f"{len(got or [])} tokens came back, {tokens} were asked for", f"prompt {prompt!r}")
+    # /tokenize cannot answer where the tokenizer has no length of its own: its place-holder has more than 64 bits
+    body = {"text": prompt, "sampling_params": _greedy(tokens), "return_prompt_token_ids": True}
+    answer = engine.post("/generate", body, timeout)
+    ids, got = answer.get("prompt_token_ids"), answer.get("output_ids") or []
+    if not ids:
+        raise GateFailed("the engine does not tell the token ids of a prompt", "SGLang 0.5.16 does")
+    if len(got) != tokens:
+        raise GateFailed(f"{len(got)} tokens came back, {tokens} were asked for", f"prompt {prompt!r}")
     return {"prompt": prompt, "input_ids": ids, "tokens": got, "top": None}
 
 

@@ -85,8 +85,6 @@ class Engine(BaseHTTPRequestHandler):
         body = json.loads(self.rfile.read(int(self.headers["Content-Length"])) or b"{}")
         if self.path == "/flush_cache":
             self.reply("Cache flushed.")
-        elif self.path == "/tokenize":
-            self.reply({"tokens": tokens_of(body["prompt"])})
         elif body.get("return_logprob") and self.server.info["speculative_algorithm"] == "DDTREE":
             self.reply({"error": {"message": "speculative decoding does not support return_logprob yet."}}, 400)
         elif not self.server.ready:
@@ -140,7 +138,8 @@ class Engine(BaseHTTPRequestHandler):
             f"Decode batch, #running-req: 1, accept len: 2.00, cpu graph: False, gen throughput (token/s): {len(out)}.0"
         )
         if not body.get("stream"):
-            self.reply({"text": "ok", "output_ids": out, "meta_info": self.meta(ids, out, top, len(out))})
+            told = {"prompt_token_ids": ids} if body.get("return_prompt_token_ids") else {}
+            self.reply({"text": "ok", "output_ids": out, "meta_info": self.meta(ids, out, top, len(out)), **told})
         else:
             step = 1 if self.says("wrong", "collapsed") else 2
             parts = [1, *range(1 + step, len(out), step), len(out)]
