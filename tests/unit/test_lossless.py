@@ -103,8 +103,8 @@ class Serving(Engine):
             top = [[one] for one in told]
             meta = {"output_token_logprobs": told, "output_top_logprobs": top}
             return {"meta_info": {**meta, "input_token_logprobs": [[None, 1, None], [-1.0, 2, None]]}}
-        told = {"prompt_token_ids": [1, 2]} if body.get("return_prompt_token_ids") and self.tells_ids else {}  # type: ignore[attr-defined]
-        return {"output_ids": TOKENS, **told}
+        asked = body.get("return_prompt_token_ids") and self.tells_ids  # type: ignore[attr-defined]
+        return {"output_ids": TOKENS, **({"prompt_token_ids": [1, 2]} if asked else {})}
 
 
 @pytest.mark.parametrize(("algorithm", "told"), [("NGRAM", True), (None, True), ("DFLASH", False), ("DDTREE", False)])
