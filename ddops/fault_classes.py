@@ -152,6 +152,7 @@ CLASSES: dict[str, FaultClass] = {
     "cuda_launch_failure": FaultClass("A kernel's launch failed", "kernel", _CERTAIN),
     "cuda_device_assert": FaultClass("A kernel's own check failed", "kernel", _CERTAIN),
     "cuda_unknown": FaultClass("A CUDA error without a name", "kernel", _CERTAIN),
+    "ddtree_rule_broken": FaultClass("A check of DDTREE stopped the engine", "kernel", _CERTAIN),
     "cublas_failure": FaultClass("A matrix library failed", "kernel", _CERTAIN),
     "kernel_failure": FaultClass("FlashInfer, DeepGEMM or DeepEP failed", "kernel", _CERTAIN),
     "xid_application": FaultClass("The driver stopped a process", "kernel", _DRIVER_SAYS),

@@ -38,7 +38,7 @@ def run(lab: Lab, report: Callable[[str], None]) -> float:
 
     _ddops(lab, "adopt", hand_made.UNIT, "--profile", "lab", expect=0)
     _ddops(lab, "deploy", "lab", "--budget", "8", "--soak", "5s", "--yes", expect=0)
-    for drill, after in (("illegal-access", "150"), ("garbage", "0")):
+    for drill, after in (("illegal-access", "150"), ("garbage", "60")):
         asked = ("--budget", "12", "--soak", "30s", "--drill", drill, "--drill-after", after, "--yes")
         _ddops(lab, "deploy", "lab", *asked, expect=3)
         _answers(lab, profile.ports.public)

@@ -41,7 +41,8 @@ def test_budget_8_passes_its_gates_and_is_promoted(real: ServiceHost) -> None:
     assert "Paris" in (real.ask("France") or "")
     reports = [line for line in real.lines("lab-0001.service") if line.startswith('{"ddops_overlay"')]
     assert {'"scheduler"' in r or '"main"' in r or '"detokenizer"' in r for r in reports} == {True}
-    assert len(reports) == 3
+    assert len(reports) == 4, "the scheduler has a second one: what DDTREE found at its start"
+    assert '"leak":0.0' in reports[-1]
 
 
 def test_a_real_illegal_access_is_found_and_rolled_back(real: ServiceHost) -> None:
@@ -74,7 +75,9 @@ def test_garbage_never_reaches_a_user_though_the_client_is_dead(real: ServiceHos
         while not over.wait(0.1):
             asked.append(pool.submit(real.complete, "The capital of France is", 2))
 
-    client = real.start("deploy", "lab", "--budget", "12", "--soak", "60s", "--drill", "garbage")
+    # behind what DDTREE asks itself at its start, which would find it
+    drill = ("--drill", "garbage", "--drill-after", "60")
+    client = real.start("deploy", "lab", "--budget", "12", "--soak", "60s", *drill)
     with ThreadPoolExecutor(200) as pool:
         crowd = threading.Thread(target=users, args=(pool,))
         crowd.start()
@@ -117,5 +120,6 @@ def test_the_environment_reached_the_engine_as_it_was_rendered(real: ServiceHost
     rendered = real.file(f"{STATE}/releases/0001/environment") or ""
     process = real.on("cat", f"/proc/{real.main_pid('lab-0001.service')}/environ").split("\0")
     assert f"PYTHONPATH={STATE}/releases/0001/overlay" in process
-    assert 'DDOPS_OVERLAY={"drill": null, "platform": "cpu", "release": "lab-0001"}' in process
-    assert 'DDOPS_OVERLAY="{\\"drill\\"' in rendered
+    settings = '{"ddtree": {"budget": 8, "topk": 8}, "drill": null, "platform": "cpu", "release": "lab-0001"}'
+    assert f"DDOPS_OVERLAY={settings}" in process
+    assert 'DDOPS_OVERLAY="{\\"ddtree\\"' in rendered

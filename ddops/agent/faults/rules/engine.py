@@ -6,6 +6,15 @@ from ..model import RESTART, Level, Rule
 
 RULES = (
     Rule(
+        name="ddtree-rule",
+        fault="ddtree_rule_broken",
+        looks_like=(r"\bddtree rule [a-z-]+ is broken: ",),
+        anchors=("ddtree rule",),
+        why="a check of the overlay found what would have become wrong tokens or an illegal access; it names the rule",
+        example="ddops_overlay.ddtree.rules.RuleBroken: ddtree rule self-bit is broken: request 0, row 3",
+        look_alike="ddtree rules are checked each step",
+    ),
+    Rule(
         name="scheduler-exception",
         fault="scheduler_exception",
         looks_like=(
