@@ -77,11 +77,16 @@ def _check(name: str, entry: HostEntry, site: Site, user: str | None) -> Checked
     try:
         return Checked(name, [Finding(**found) for found in agent.ask("site", about=about)])
     except Unreachable as error:
-        return Checked(name, [Finding("ssh", False, str(error))], unreachable=True)
+        return Checked(name, [Finding("ssh", False, _told(error))], unreachable=True)
     except DdopsError as error:
-        return Checked(name, [Finding("agent", False, str(error))])
+        return Checked(name, [Finding("agent", False, _told(error))])
     finally:
         agent.close()
+
+
+def _told(error: DdopsError) -> str:
+    """Returns an error in a line, with what to do about it."""
+    return "; ".join(filter(None, (str(error), error.hint)))
 
 
 def _user(name: str, entry: HostEntry, flag: Path | None) -> str | None:

@@ -33,7 +33,7 @@ def command(
         for one in found:
             output.data(swept.brief(one))
         if not found:
-            output.say(f"no studies in {studies.folder()}")
+            output.say(f"no studies in {studies.folder()}\n\nhint: ddops sweep PROFILE --budgets 4,8,12 makes one")
         return 0
     wanted = studies.read(study)
     if as_json:

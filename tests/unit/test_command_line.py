@@ -256,3 +256,4 @@ def test_site_check_tells_which_host_is_not_reached(tmp_path: Path) -> None:
     assert done.returncode == 6
     host = json.loads(done.stdout)["hosts"][0]
     assert (host["host"], host["unreachable"]) == ("h", True)
+    assert "; try by hand: ssh " in host["findings"][0]["text"]
