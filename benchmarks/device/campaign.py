@@ -52,7 +52,7 @@ def main() -> int:
     launch = Launch(profile, args.model, args.drafter, args.out / "overlay")
     with (
         studies.writing(args.out / "study.jsonl", head) as study,
-        served(launch, cells, args.out / "logs", []) as servers,
+        served(launch, cells, args.out / "logs") as servers,
     ):
         _judge(args, profile, servers, study)
         why = _measure(args, profile, servers, asked, study)

@@ -21,6 +21,7 @@ from ddops.sweep.cells import Cell
 
 PLAIN = Drafting(algorithm="PLAIN", brought_by="sglang", budgets=(1, 1), drafter=False, topk=None, arguments={})
 
+# SGLang draws this port at random otherwise, and servers that start together draw the same one now and then
 _NCCL_PORTS = 33000
 
 
@@ -65,13 +66,17 @@ class Launch:
 class Server:
     """One server in a process group of its own, its output in a log."""
 
-    def __init__(self, launch: Launch, cell: Cell, number: int, log: Path, more: list[str]) -> None:
+    def __init__(self, launch: Launch, cell: Cell, number: int, log: Path) -> None:
         words, environment = launch.words(cell, number)
         self.cell, self.log = cell, log
         self.engine = Engine("127.0.0.1", int(words[words.index("--port") + 1]))
         with log.open("wb") as out:
             self._process = subprocess.Popen(
-                [*words, *more], stdout=out, stderr=out, env=environment, start_new_session=True
+                [*words, "--sleep-on-idle", "--nccl-port", str(_NCCL_PORTS + number)],
+                stdout=out,
+                stderr=out,
+                env=environment,
+                start_new_session=True,
             )
 
     def alive(self) -> None:
@@ -94,7 +99,7 @@ class Server:
 
 
 @contextlib.contextmanager
-def served(launch: Launch, cells: list[Cell], logs: Path, more: list[str]) -> Iterator[list[Server]]:
+def served(launch: Launch, cells: list[Cell], logs: Path) -> Iterator[list[Server]]:
     """Starts a server for every cell at once; one that is asked nothing sleeps, and disturbs no other."""
     launch.unpack()
     logs.mkdir(parents=True, exist_ok=True)
@@ -103,9 +108,7 @@ def served(launch: Launch, cells: list[Cell], logs: Path, more: list[str]) -> It
         for number, cell in enumerate(cells, 1):
             graphs = "graphs" if cell.graphs else "eager"
             log = logs / f"{cell.algorithm}-{cell.budget}-{graphs}.log"
-            # SGLang draws this port at random otherwise, and servers that start together draw the same one now and then
-            own = ["--sleep-on-idle", "--nccl-port", str(_NCCL_PORTS + number)]
-            servers.append(Server(launch, cell, number, log, [*own, *more]))
+            servers.append(Server(launch, cell, number, log))
         yield servers
     finally:
         for server in servers:

@@ -9,11 +9,13 @@ import os
 from pathlib import Path
 from typing import Any
 
+from .errors import NO_ROOM
+
 
 def hint(error: OSError, service: str) -> str:
     """Returns the next step where a disk takes nothing, '' for another error."""
     ways = {errno.EROFS: "findmnt -T /var/lib/ddops on the host"}
-    ways |= dict.fromkeys((errno.ENOSPC, errno.EDQUOT), "free space on the host: df -h; df -i")
+    ways |= dict.fromkeys(NO_ROOM, "free space on the host: df -h; df -i")
     if way := ways.get(error.errno or 0):
         return f"{way}; systemctl restart {service}.service starts known-good with nothing of ddops"
     return ""

@@ -5,19 +5,7 @@ from __future__ import annotations
 import shutil
 from typing import Any
 
-from . import (
-    brakes,
-    durable,
-    entries,
-    evidence,
-    processes,
-    releases,
-    reserve,
-    restore,
-    service,
-    stack,
-    systemd,
-)
+from . import brakes, durable, entries, evidence, processes, releases, reserve, restore, service, stack, systemd
 from .errors import GateFailed, Refused
 from .gates.smoke import ask
 from .layout import LAB_MARK, Layout

@@ -27,7 +27,7 @@ def keep(layout: Layout) -> None:
         with open(aside / "000", "wb") as file:
             os.posix_fallocate(file.fileno(), 0, BYTES)
         os.replace(aside, layout.reserve)
-    except BaseException:
+    except OSError:
         shutil.rmtree(aside, ignore_errors=True)
         raise
 

@@ -71,12 +71,7 @@ class Unit:
 
 def properties(unit: str, *names: str) -> dict[str, str]:
     """Returns what systemd says of a unit; a property of several lines has them all, one it does not know is absent."""
-    found: dict[str, str] = {}
-    for line in systemctl("show", unit, f"--property={','.join(names)}").splitlines():
-        name, mark, value = line.partition("=")
-        if mark:
-            found[name] = f"{found[name]}\n{value}" if name in found else value
-    return found
+    return _values(systemctl("show", unit, f"--property={','.join(names)}"))
 
 
 def must_not_be_masked(*units: Unit) -> None:
@@ -109,8 +104,17 @@ def shown(*units: str) -> list[Unit]:
     return [_unit(name, text) for name, text in zip(units, told)]  # noqa: B905 - Python 3.9
 
 
+def _values(told: str) -> dict[str, str]:
+    found: dict[str, str] = {}
+    for line in told.splitlines():
+        name, mark, value = line.partition("=")
+        if mark:
+            found[name] = f"{found[name]}\n{value}" if name in found else value
+    return found
+
+
 def _unit(name: str, told: str) -> Unit:
-    values = dict(line.partition("=")[::2] for line in told.splitlines() if "=" in line)
+    values = _values(told)
     return Unit(
         name=name,
         load=values.get("LoadState", ""),
