@@ -81,13 +81,14 @@ def check_step(bs: int, budget: int, coarse: bool, spine: bool) -> None:
             if torch.rand(()) < 0.75:
                 target[b, parents[b, node]] = tokens[b, node]
     last = prefix + torch.randint(1, 12, (bs,))
+    last[torch.rand(bs) < 0.2] = -1
     stops = torch.randint(0, 500, (bs, 2))
     inputs = (target, tokens, parents, prefix, last, stops)
-    for found, want in zip(
-        walk.kernel(*(x.cuda() for x in inputs), LENGTH + 1), walk.reference(*inputs, LENGTH + 1), strict=True
-    ):
+    path, on_device = walk.Walk.empty(bs, LENGTH + 1, "cpu"), walk.Walk.empty(bs, LENGTH + 1, DEVICE)
+    walk.reference(*inputs, path)
+    walk.kernel(*(x.cuda() for x in inputs), on_device)
+    for found, want in zip(on_device, path, strict=True):
         same("walk", found, want)
-    path = walk.reference(*inputs, LENGTH + 1)
     check_move(out[1], path)
 
 
@@ -174,14 +175,13 @@ def time(prefix_len: int = 2000) -> None:
             starts = torch.arange(bs + 1, device=DEVICE) * rows * (prefix_len + rows)
             mask = torch.zeros(int(starts[-1]), dtype=torch.uint8, device=DEVICE)
             target = torch.randint(0, 500, (bs, rows), device=DEVICE)
-            stops = torch.full((bs, 1), -1, device=DEVICE)
+            stops = torch.full((bs, 8), -1, device=DEVICE)
+            paths = walk.Walk.empty(bs, LENGTH + 1, DEVICE)
             steps = {
                 "build": lambda a=(logp, ids, root, *nodes): build_tree.kernel(*a, True),
                 "rows": lambda a=(nodes[2], prefix, req, table, *out): verify_rows.kernel(*a),
                 "mask": lambda a=(nodes[1], prefix, starts, mask): tree_mask.kernel(*a, LENGTH),
-                "walk": lambda a=(target, nodes[0], nodes[1], prefix, prefix + 1000, stops): walk.kernel(
-                    *a, LENGTH + 1
-                ),
+                "walk": lambda a=(target, nodes[0], nodes[1], prefix, prefix + 1000, stops, paths): walk.kernel(*a),
             }
             found = {name: microseconds(step) for name, step in steps.items()}
             total = sum(found[name][0] for name in ("build", "rows", "mask"))

@@ -14,6 +14,8 @@ SOURCES: dict[str, str] = {
         "53a541b617947bf2c13e05ae7ef621c30e4e5816c60feb644fb96acb0e63c53e",
     "sglang.kernels.ops.speculative.dflash._prepare_dflash_draft_block_unchecked":
         "30ed4248a164211fa9e584d75a246125b4dc58f0e386fabd67f7b73d993f2a15",
+    "sglang.kernels.ops.speculative.fused_kv_materialize.FusedKVMaterializeHelper":
+        "9debadaee8d7813ef23e5d4f165493c96f3a7c6db1deccac1e1a43bb1fdc9c6b",
     "sglang.srt.arg_groups.overrides.attention_backends_of":
         "23319fc6c80dce46f80e4d08df9e0f888dfbbfaacec0c232ded34c80caccb4bf",
     "sglang.srt.arg_groups.speculative_hook._handle_dflash":
@@ -56,6 +58,8 @@ SOURCES: dict[str, str] = {
         "c6f1dfccd36caa9fe7780e76fb07497eb4d7413b9c886939ffc4542eb5405cc3",
     "sglang.srt.models.dflash.DFlashDraftModel.forward":
         "1e0e7335e08014ce03093c508da30151b8c6ec83bb8284d1738304bb8400921e",
+    "sglang.srt.sampling.sampling_batch_info.SamplingBatchInfo":
+        "d9cf8bd3404ac3f9a5f7a320f57a1ab9c6669cb693b6dfb29a3a79d8eb733d01",
     "sglang.srt.server_args.ServerArgs.check_server_args":
         "290009fd05824919b78b1dc6d6fb25f285f10580967b69fdc2d5485bdb40cb65",
     "sglang.srt.speculative.dflash_info.DFlashVerifyInput":
@@ -74,8 +78,6 @@ SOURCES: dict[str, str] = {
         "ead89c7f26a99fede256e50723307d8b2afddc9346665a19eed79dd9e8dd7834",
     "sglang.srt.speculative.draft_worker_common.build_draft_tp_worker":
         "3b97352fe32a9a1841415798379b125f45a6c86c4a81c8fd69ff532709abf7f0",
-    "sglang.srt.speculative.draft_worker_common.make_draft_sampler_capture_hook":
-        "8975e917a66abeb025724ea48075fb4c9dee4f395de848289c490e40c951090d",
     "sglang.srt.speculative.spec_registry.CustomSpecAlgo":
         "9956ad225cfede2ba2654b3fc0813bde624e46209ad209d9853401ff219de0dd",
 }

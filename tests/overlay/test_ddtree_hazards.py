@@ -21,6 +21,7 @@ from ddops_overlay.cpu import plan  # noqa: E402
 
 plan.activate()
 
+import toy  # noqa: E402
 from ddops_overlay.ddtree.attention import DDTreeTritonAttnBackend  # noqa: E402
 from ddops_overlay.ddtree.audit import Audit  # noqa: E402
 from ddops_overlay.ddtree.buffers import Guarded, TreeBuffers  # noqa: E402
@@ -72,6 +73,7 @@ class Server:
             req_to_token_pool=SimpleNamespace(req_to_token=self.backend.req_to_token),
             token_to_kv_pool=SimpleNamespace(size=4000, page_size=1),
         )
+        self.commit = toy.Worker().commit
         self.audit = Audit(self)
         self.prefix = torch.tensor([5, 9, 30])
 
@@ -138,6 +140,16 @@ def moved(server: Server) -> None:
 
 def moved_graph_buffer(server: Server) -> None:
     server.graphs.buffers.positions = server.graphs.buffers.positions.clone()
+
+
+def moved_drafter_buffer(server: Server) -> None:
+    """As SGLang does when a batch is larger than any before."""
+    server.commit._worker._ensure_draft_block_buffers(20)
+
+
+def overrun_walk(server: Server) -> None:
+    words = server.commit.walks.tensor
+    words.as_strided((1,), (1,), words.storage_offset() + words.numel()).fill_(7)
 
 
 def overrun(server: Server) -> None:
@@ -207,7 +219,9 @@ def offsets(server: Server) -> None:
         ("mask-offset", offsets),
         ("address", moved),
         ("address", moved_graph_buffer),
+        ("address", moved_drafter_buffer),
         ("guard-band", overrun),
+        ("guard-band", overrun_walk),
         ("guard-band", underrun),
         ("tree-order", child_first),
         ("tree-root", rooted),
@@ -313,7 +327,7 @@ def request(rid: str, prompt: int, new: int | None, **more: Any) -> Any:
 
 def test_what_was_sent_for_one_batch_is_not_overwritten_for_the_next() -> None:
     """Copies to a GPU may still be under way when the host goes on."""
-    limits = Limits({2}, "cpu")
+    limits = Limits({2}, 4, "cpu")
     first = limits.of([request("a", 10, 5), request("b", 4, None, ignore_eos=True, stop_token_ids={7, 8, 9})])
     kept = [t.clone() for t in first]
     again = limits.of([request("a", 10, 5), request("b", 4, None, ignore_eos=True, stop_token_ids={7, 8, 9})])

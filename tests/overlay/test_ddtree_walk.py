@@ -15,6 +15,13 @@ FUNCTIONS = [walk.reference, walk.kernel]
 FAR = 1 << 40
 
 
+def walked(function: Any, target: Any, tokens: Any, *rest: Any) -> walk.Walk:
+    *inputs, longest = rest
+    out = walk.Walk.empty(len(tokens), longest, "cpu")
+    function(target, tokens, *inputs, out)
+    return out
+
+
 def case(random: Random, bs: int, rows: int) -> tuple[list[list[int]], Any, Any, Any]:
     """Trees whose siblings differ, and a target that says a child's token most of the time."""
     forest = [trees.random_parents(random, rows) for _ in range(bs)]
@@ -54,7 +61,7 @@ def test_the_path_the_target_takes(function: Any, rows: int) -> None:
         prefix = torch.tensor([random.randrange(1, 5000) for _ in range(bs)])
         room = [random.choice([-3, 0, 1, 2, 5, FAR]) for _ in range(bs)]
         stops = torch.tensor([random.choice([[-1, -1], [51, -1], [52, 53]]) for _ in range(bs)])
-        out = function(target, tokens, parents, prefix, prefix + torch.tensor(room), stops, rows)
+        out = walked(function, target, tokens, parents, prefix, prefix + torch.tensor(room), stops, rows)
         for b in range(bs):
             emitted, path = expected(
                 forest[b], tokens[b], target[b], max(min(room[b], rows), 1), set(stops[b].tolist()) - {-1}
@@ -72,9 +79,9 @@ def test_the_path_the_target_takes(function: Any, rows: int) -> None:
 def test_a_stop_token_inside_the_path_ends_it(function: Any) -> None:
     tokens, parents = torch.tensor([[9, 10, 11, 12]]), torch.tensor([[-1, 0, 1, 2]], dtype=torch.int32)
     target = torch.tensor([[10, 11, 12, 13]])
-    whole = function(target, tokens, parents, torch.tensor([5]), torch.tensor([FAR]), torch.tensor([[-1]]), 4)
-    cut = function(target, tokens, parents, torch.tensor([5]), torch.tensor([FAR]), torch.tensor([[11]]), 4)
-    short = function(target, tokens, parents, torch.tensor([5]), torch.tensor([8]), torch.tensor([[-1]]), 4)
+    whole = walked(function, target, tokens, parents, torch.tensor([5]), torch.tensor([FAR]), torch.tensor([[-1]]), 4)
+    cut = walked(function, target, tokens, parents, torch.tensor([5]), torch.tensor([FAR]), torch.tensor([[11]]), 4)
+    short = walked(function, target, tokens, parents, torch.tensor([5]), torch.tensor([8]), torch.tensor([[-1]]), 4)
     assert whole.emitted.tolist() == [[10, 11, 12, 13]]
     assert cut.emitted.tolist() == [[10, 11, 0, 0]]
     assert (int(cut.lens), int(cut.bonus), int(cut.new_lens)) == (2, 11, 7)
@@ -84,9 +91,39 @@ def test_a_stop_token_inside_the_path_ends_it(function: Any) -> None:
 @pytest.mark.parametrize("function", FUNCTIONS)
 def test_rows_that_are_no_nodes_are_never_reached(function: Any) -> None:
     tokens, parents = torch.tensor([[9, 10, 0, 0]]), torch.tensor([[-1, 0, -1, -1]], dtype=torch.int32)
-    out = function(
-        torch.tensor([[10, 0, 5, 5]]), tokens, parents, torch.tensor([1]), torch.tensor([FAR]), torch.tensor([[-1]]), 4
+    out = walked(
+        function,
+        torch.tensor([[10, 0, 5, 5]]),
+        tokens,
+        parents,
+        torch.tensor([1]),
+        torch.tensor([FAR]),
+        torch.tensor([[-1]]),
+        4,
     )
     assert out.path.tolist() == [[0, 1, 0, 0]]
     assert out.emitted.tolist() == [[10, 0, 0, 0]]
     assert int(out.lens) == 2
+
+
+@pytest.mark.parametrize("function", FUNCTIONS)
+def test_nobodys_row_emits_nothing_beside_others(function: Any) -> None:
+    tokens, parents = torch.tensor([[9, 10, 11]] * 3), torch.tensor([[-1, 0, 1]] * 3, dtype=torch.int32)
+    target, stops = torch.tensor([[10, 11, 12]] * 3), torch.tensor([[-1]] * 3)
+    out = walked(function, target, tokens, parents, torch.tensor([4, 5, 6]), torch.tensor([-1, FAR, -1]), stops, 3)
+    assert out.lens.tolist() == [0, 3, 0]
+    assert out.emitted.tolist() == [[0, 0, 0], [10, 11, 12], [0, 0, 0]]
+    assert out.path.tolist() == [[0, 0, 0], [3, 4, 5], [6, 6, 6]]
+    assert out.new_lens.tolist() == [4, 8, 6]
+
+
+def test_one_copy_takes_all_of_a_walk_along() -> None:
+    words = torch.arange(walk.Walk.words(3, 5))
+    parts = walk.Walk.over(words, 3, 5)
+    assert [part.shape for part in parts] == [(3, 5), (3, 5), (3,), (3,), (3,)]
+    for part in parts:
+        part.fill_(7)
+    copied = walk.Walk.over(words.clone(), 3, 5)
+    words.zero_()
+    assert all(bool((part == 7).all()) for part in copied)
+    assert copied.lens.dtype == torch.int32

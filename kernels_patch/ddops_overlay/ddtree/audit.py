@@ -34,6 +34,8 @@ class Audit:
             yield name, guarded.tensor.data_ptr()
         if self._graphs is None:
             return
+        for name, tensor in self._worker.commit.captured():
+            yield name, tensor.data_ptr()
         backend = self._worker.model_runner.attn_backend
         for name in ("cuda_graph_custom_mask", "cuda_graph_kv_indices", "mask_indptr", "qo_indptr", "kv_indptr"):
             yield name, getattr(backend, name).data_ptr()
@@ -98,6 +100,7 @@ class Audit:
         guarded = dict(self._worker.trees.guarded)
         if self._graphs is not None:
             guarded["mask"] = backend.guarded_mask
+            guarded["walks"] = self._worker.commit.walks
         for name, buffer in guarded.items():
             require(buffer.intact(), "guard-band", f"something wrote past the ends of {name}")
 

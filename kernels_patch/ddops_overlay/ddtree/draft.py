@@ -1,7 +1,8 @@
 """The drafter's pass: a block of the root and masks behind each request's prefix, bidirectional, in one forward.
 
 This is DFLASH's own first half with the same buffers and the same slots; only what is made of the result differs.
-The block's KV is thrown away by being overwritten: the accepted rows are written there later.
+The block's KV is thrown away by being overwritten: the accepted rows are written there later. The trees and where
+their rows stand are made at the end of the drafter's graph where there is one.
 """
 
 from __future__ import annotations
@@ -12,11 +13,11 @@ import torch
 from sglang.kernels.ops.speculative.dflash import _prepare_dflash_draft_block_unchecked
 from sglang.srt.model_executor.forward_batch_info import CaptureHiddenMode, ForwardBatch, ForwardMode
 
-from .ops import verify_rows
+from .ops import verify_rows as rows
 
 
 def draft(worker: Any, batch: Any, draft_input: Any) -> None:
-    """Leaves the trees of the batch in the worker's buffers."""
+    """Leaves the trees of the batch, and where their rows stand, in the worker's buffers."""
     bs, block = len(batch.seq_lens), worker.block_size
     worker._ensure_draft_block_buffers(bs)
     ids = worker._draft_block_ids_buf[:bs]
@@ -42,8 +43,29 @@ def draft(worker: Any, batch: Any, draft_input: Any) -> None:
     )
     with torch.inference_mode():
         out = worker.draft_model_runner.forward(forward_batch)
-        if not (out.can_run_graph and worker.sampler_is_captured):
-            worker.sampler(out.logits_output.hidden_states, ids)
+        if not (out.can_run_graph and worker.plants_in_graph):
+            plant(worker, out.logits_output.hidden_states, ids, positions, batch.req_pool_indices)
+
+
+def plant_from_graph(worker: Any, _runner: Any, out: Any, forward_batch: Any, num_tokens: int) -> None:
+    """SGLang calls this behind the drafter's pass when it captures it, with the graph's own buffers."""
+    shape = (num_tokens // worker.block_size, worker.block_size)
+    ids, positions = forward_batch.input_ids.view(shape), forward_batch.positions.view(shape)
+    plant(worker, out.hidden_states, ids, positions, forward_batch.req_pool_indices)
+
+
+def plant(worker: Any, hidden: torch.Tensor, ids: torch.Tensor, positions: torch.Tensor, req: torch.Tensor) -> None:
+    """hidden [bs * block, H]; ids and positions [bs, block], each block's first the root's; req [bs]."""
+    bs = len(req)
+    worker.sampler(hidden, ids)
+    rows.verify_rows(
+        worker.trees.of(bs).depths,
+        positions[:, 0].contiguous(),
+        req,
+        worker.model_runner.req_to_token_pool.req_to_token,
+        worker.trees.positions[:bs],
+        worker.trees.slots[:bs],
+    )
 
 
 def _prepare(
@@ -65,7 +87,7 @@ def _prepare(
     ids.fill_(int(worker._mask_token_id))
     ids[:, 0] = roots
     steps = worker._block_pos_offsets.expand(ids.shape)
-    verify_rows.reference(steps, batch.seq_lens, batch.req_pool_indices, table, positions, slots)
+    rows.reference(steps, batch.seq_lens, batch.req_pool_indices, table, positions, slots)
 
 
 def _lengths(

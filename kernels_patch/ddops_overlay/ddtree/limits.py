@@ -2,6 +2,8 @@
 
 Computed on the host when the batch's members change, sent without waiting. The lengths are those of the request,
 not of a step, so they stay right while steps run ahead of the host.
+
+The target's graph reads them from buffers of one address, in which every row that it must not commit is nobody's.
 """
 
 from __future__ import annotations
@@ -11,15 +13,24 @@ from typing import Any
 
 import torch
 
+from .buffers import Guarded
+
 _FAR = 1 << 40
 _NONE = -1
+# stop tokens of a request that a graph has room for; a batch with more is committed after its pass
+_STOPS = 8
 
 
 class Limits:
-    def __init__(self, eos: set[int], device: torch.device | str) -> None:
+    def __init__(self, eos: set[int], rows: int, device: torch.device | str) -> None:
         self._eos, self._device = eos, device
         self._members: tuple[str, ...] = ()
         self._tensors: tuple[torch.Tensor, torch.Tensor] | None = None
+        self._in_graph: tuple[str, ...] = ()
+        self.guarded = {
+            "last lengths": Guarded((rows,), torch.int64, device, fill=_NONE),
+            "stop tokens": Guarded((rows, _STOPS), torch.int64, device, fill=_NONE),
+        }
 
     def of(self, requests: Sequence[Any]) -> tuple[torch.Tensor, torch.Tensor]:
         """last_lens [bs] int64 and stops [bs, E] int64, E a power of two (ops/walk.py)."""
@@ -31,6 +42,25 @@ class Limits:
             self._tensors = self._send([_last_len(request) for request in requests]), self._send(table)
             self._members = members
         return self._tensors
+
+    def in_graph(self, bs: int) -> tuple[torch.Tensor, torch.Tensor]:
+        """As `of`, in the buffers that the graph of bs requests reads."""
+        last_lens, stops = (guarded.tensor for guarded in self.guarded.values())
+        return last_lens[:bs], stops[:bs]
+
+    def tell_graph(self, requests: Sequence[Any]) -> bool:
+        """Whether the next replay commits these requests; with none, or too many stop tokens, it commits nobody."""
+        last_lens, stops = self.of(requests) if requests else (None, None)
+        fits = stops is not None and stops.shape[1] <= _STOPS
+        members = self._members if fits else ()
+        if members != self._in_graph:
+            for guarded in self.guarded.values():
+                guarded.tensor.fill_(_NONE)
+            if fits:
+                self.guarded["last lengths"].tensor[: len(members)] = last_lens
+                self.guarded["stop tokens"].tensor[: len(members), : stops.shape[1]] = stops
+            self._in_graph = members
+        return fits
 
     def _stops(self, request: Any) -> set[int]:
         params = request.sampling_params

@@ -15,6 +15,7 @@ _SPECULATIVE = "sglang.srt.speculative"
 BASES = [
     "sglang.kernels.ops.attention.extend_attention._fwd_kernel",
     "sglang.kernels.ops.speculative.dflash._prepare_dflash_draft_block_unchecked",
+    "sglang.kernels.ops.speculative.fused_kv_materialize.FusedKVMaterializeHelper",
     "sglang.srt.arg_groups.overrides.attention_backends_of",
     "sglang.srt.arg_groups.speculative_hook._handle_dflash",
     "sglang.srt.arg_groups.speculative_hook._resolve_dflash_draft_attention_backend",
@@ -26,6 +27,7 @@ BASES = [
     "sglang.srt.mem_cache.memory_pool.MHATokenToKVPool._create_buffers",
     "sglang.srt.mem_cache.memory_pool.MLATokenToKVPool._create_buffers",
     "sglang.srt.model_executor.runner.decode_cuda_graph_runner.DecodeCudaGraphRunner",
+    "sglang.srt.sampling.sampling_batch_info.SamplingBatchInfo",
     f"{_SPECULATIVE}.dflash_info.DFlashVerifyInput",
     f"{_SPECULATIVE}.dflash_info_v2.DFlashDraftInputV2",
     f"{_SPECULATIVE}.dflash_utils.apply_dflash_verify_logits_adjustments",
@@ -33,7 +35,6 @@ BASES = [
     f"{_SPECULATIVE}.dflash_utils.validate_dflash_request",
     f"{_SPECULATIVE}.dflash_worker_v2.DFlashWorkerV2",
     f"{_SPECULATIVE}.draft_worker_common.build_draft_tp_worker",
-    f"{_SPECULATIVE}.draft_worker_common.make_draft_sampler_capture_hook",
     f"{_SPECULATIVE}.spec_registry.CustomSpecAlgo",
 ]
 

@@ -5,6 +5,7 @@ A prompt is prefilled, then a tree on it is verified twice, the second time with
     siblings   the rows that do not descend from that node must stay as they were; its child must change
     root       the root's row must be what the prefill said at the same place
     replay     the graph must say what the same pass says without it
+    commit     the end of the graph must keep what is kept behind a pass (selftest_commit.py)
     padded     all of it again in a batch that its graph pads, beside other requests
 
 A graph without its mask, with a stale one or one of another width fails these, whatever the cause.
@@ -21,6 +22,7 @@ from ..processes import audited
 from .ops.tree_mask import visible
 from .ops.verify_rows import verify_rows
 from .rules import RuleBroken, require
+from .selftest_commit import committed
 from .verify import DDTreeVerifyInput
 
 _PREFIX = 12
@@ -101,6 +103,8 @@ def _compare(worker: Any, bs: int, rows: torch.Tensor) -> dict[str, float]:
     require(found["leak"] <= _LEAK * found["effect"], "sibling-unseen", f"a row saw another branch: {found}")
     require(found["replay"] <= _LEAK * found["effect"], "replay-is-eager", f"a graph says something else: {found}")
     require(found["root"] <= _ROOT, "root-row", f"the root's row is not what plain decoding says: {found}")
+    if worker.graphs_are_on:
+        found["commit"] = committed(worker, bs, second, lambda: _pass(worker, bs, rows))
     return {name: round(value, 6) for name, value in found.items()}
 
 
@@ -149,7 +153,12 @@ def _prefill(worker: Any, prompt: torch.Tensor, rows: torch.Tensor) -> torch.Ten
 
 
 def _verify(worker: Any, bs: int, rows: torch.Tensor) -> torch.Tensor:
-    """Logits [bs, N, V] of the trees in the worker's buffers, by a graph where graphs are on."""
+    """Logits [bs, N, V] of the trees in the worker's buffers."""
+    return _pass(worker, bs, rows).next_token_logits.float().clone().view(bs, worker.width, -1)
+
+
+def _pass(worker: Any, bs: int, rows: torch.Tensor) -> Any:
+    """SGLang's output for the trees in the worker's buffers, by a graph where graphs are on."""
     runner, tree = worker.model_runner, worker.trees.of(bs)
     positions, slots = worker.trees.positions[:bs], worker.trees.slots[:bs]
     prefix = torch.full((bs,), _PREFIX, dtype=torch.int64, device=worker.device)
@@ -178,7 +187,7 @@ def _verify(worker: Any, bs: int, rows: torch.Tensor) -> torch.Tensor:
     )
     out = runner.forward(forward_batch)
     worker.audit.after_verify(bs, prefix, bool(out.can_run_graph))
-    return out.logits_output.next_token_logits.float().clone().view(bs, worker.width, -1)
+    return out.logits_output
 
 
 def _without_graphs(worker: Any, bs: int, rows: torch.Tensor) -> torch.Tensor:

@@ -54,6 +54,21 @@ def _host_mask(tree: Tree, depth: int) -> torch.Tensor | None:
     return None if tree.parents.is_cuda else visible(tree.parents, depth).flatten()
 
 
+def is_likeliest(sampling: Any) -> bool:
+    """Whether what the target says is the likeliest token of its logits as they are (`target_tokens`)."""
+    if sampling is None:
+        return True
+    penalizer = sampling.penalizer_orchestrator
+    changes = (
+        sampling.acc_additive_penalties,
+        sampling.acc_scaling_penalties,
+        sampling.vocab_mask,
+        sampling.logit_bias,
+    )
+    changed = sampling.has_custom_logit_processor or any(change is not None for change in changes)
+    return bool(sampling.is_all_greedy and not changed and not (penalizer is not None and penalizer.is_required))
+
+
 def target_tokens(logits: torch.Tensor, sampling: Any, width: int, positions: torch.Tensor) -> torch.Tensor:
     """[bs * N] int64: what the target itself says at every row.
 

@@ -1,6 +1,7 @@
 """One step of DDTREE: SGLang's DFLASH worker with another decode step; prefill and set-up are its own.
 
-    draft -> trees -> target's pass over N rows -> walk -> KV of the path to the front -> drafter's KV of the path
+    the drafter's graph   draft, trees, where their rows stand
+    the target's graph    mask, pass over N rows, walk, KV of the path to the front, drafter's KV of the path
 
 Everything is queued on the GPU; nothing is read back between a draft and the next. The target's width is N = budget
 + 1, in the server's arguments and so in every buffer that SGLang sizes; the drafter keeps its block, in a copy of
@@ -10,6 +11,7 @@ the arguments.
 from __future__ import annotations
 
 from copy import deepcopy
+from functools import partial
 from typing import Any
 
 import torch
@@ -24,15 +26,12 @@ from ..settings import DDTree
 from . import selftest
 from .audit import Audit
 from .buffers import TreeBuffers
-from .draft import draft
+from .commit import Commit
+from .draft import draft, plant_from_graph
 from .limits import Limits
-from .ops.compact_kv import Table, compact_kv
-from .ops.path_rows import path_rows
-from .ops.verify_rows import verify_rows
-from .ops.walk import walk
 from .rules import require
 from .sampler import TreeSampler
-from .verify import target_tokens, verify
+from .verify import verify
 
 # pools whose tokens lie in one row each of one buffer a layer, keys and values apart or not
 _POOLS = ("MHATokenToKVPool", "MLATokenToKVPool", "CpuKVPool")
@@ -55,7 +54,7 @@ class DDTreeWorker(DFlashWorkerV2):  # type: ignore[misc]
             "no-recurrent-state",
             "the target has recurrent layers, whose state cannot follow the branches of a tree",
         )
-        self.sampler_is_captured = False
+        self.plants_in_graph = False
 
     def init_attention_backends(self) -> None:
         super().init_attention_backends()
@@ -73,22 +72,23 @@ class DDTreeWorker(DFlashWorkerV2):  # type: ignore[misc]
             self.trees,
             group if group.world_size > 1 else None,
         )
-        self.limits = Limits(_eos(runner.model_config), self.device)
         pool = runner.token_to_kv_pool
         require(type(pool).__name__ in _POOLS, "kv-pool", f"accepted rows cannot be moved in a {type(pool).__name__}")
-        self._table: Table | None = None
+        self.commit = Commit(self, Limits(_eos(runner.model_config), largest, self.device))
+        # the target's graphs are captured next
+        runner.capture_tail_hooks.append(self.commit.capture)
 
     def init_cuda_graphs(self) -> None:
         chosen = self.server_args.cuda_graph_config.decode.backend
         require(chosen in (Backend.FULL, Backend.DISABLED), "graph-backend", f"not proven with {chosen} decode graphs")
         super().init_cuda_graphs()
-        self.sampler_is_captured = self._draft_sampler is not None
         self.audit = Audit(self)
         selftest.run(self)
 
-    def _maybe_build_draft_sampler(self) -> Any:
-        """SGLang puts what this returns at the end of the drafter's graph."""
-        return self.sampler
+    def _maybe_build_draft_sampler(self) -> None:
+        """SGLang calls this where it captures the drafter: its own sampler stays away, the trees take the place."""
+        self.draft_model_runner.capture_tail_hooks.append(partial(plant_from_graph, self))
+        self.plants_in_graph = True
 
     def forward_batch_generation(self, batch: Any, on_publish: Any = None) -> Any:
         if batch.forward_mode.is_extend() or batch.is_extend_in_batch or batch.forward_mode.is_idle():
@@ -102,40 +102,14 @@ class DDTreeWorker(DFlashWorkerV2):  # type: ignore[misc]
         if batch.seq_lens.is_cuda:
             batch.seq_lens.record_stream(torch.cuda.current_stream())
         bs, prefix_lens = len(batch.seq_lens), batch.seq_lens
-        tree = self.trees.of(bs)
-        positions, slots = self.trees.positions[:bs], self.trees.slots[:bs]
-
         draft(self, batch, draft_input)
-        verify_rows(
-            tree.depths,
-            prefix_lens,
-            batch.req_pool_indices,
-            self.model_runner.req_to_token_pool.req_to_token,
-            positions,
-            slots,
-        )
-        logits_output, replayed = verify(self, batch, draft_input, tree)
+        in_graph = self.commit.in_graph(batch)
+        logits_output, replayed = verify(self, batch, draft_input, self.trees.of(bs))
         self.audit.after_verify(bs, prefix_lens, replayed)
-
-        with torch.inference_mode():
-            said = target_tokens(logits_output.next_token_logits, batch.sampling_info, self.width, positions.view(-1))
-            last_lens, stops = self.limits.of(batch.reqs)
-            path = walk(
-                said.view(bs, self.width), tree.tokens, tree.parents, prefix_lens, last_lens, stops, self.block_size
-            )
+        path = self.commit.replayed(bs) if in_graph else self.commit.after_pass(batch, logits_output)
         self.audit.after_walk(path)
         if on_publish is not None:
             on_publish(path.new_lens)
-        with torch.inference_mode():
-            compact_kv(self.kv_buffers(), self._kv_table(), slots, path.path, path.lens)
-            front = self._draft_verify_out_cache_loc_buf[:bs]
-            self._append_target_hidden_to_draft_kv_by_loc(
-                target_hidden=path_rows(logits_output.hidden_states, path.path),
-                cache_loc=front.view(-1),
-                cache_loc_2d=front,
-                positions=self._draft_block_positions_buf[:bs].view(-1),
-                commit_lens=path.lens,
-            )
         # large, and nobody reads it any more
         logits_output.hidden_states = None
         return GenerationBatchResult(
@@ -150,17 +124,18 @@ class DDTreeWorker(DFlashWorkerV2):  # type: ignore[misc]
         )
 
     def kv_buffers(self) -> list[torch.Tensor]:
-        pool = self.model_runner.token_to_kv_pool
-        return list(pool.kv_buffer) if hasattr(pool, "kv_buffer") else [*pool.k_buffer, *pool.v_buffer]
+        return _buffers(self.model_runner.token_to_kv_pool)
 
-    def _kv_table(self) -> Table:
-        if self._table is None:
-            self._table = Table.of(self.kv_buffers())
-        return self._table
+    def drafter_kv_buffers(self) -> list[torch.Tensor]:
+        return _buffers(self.draft_model_runner.token_to_kv_pool)
 
     @property
     def graphs_are_on(self) -> bool:
         return bool(self.server_args.cuda_graph_config.decode.backend != Backend.DISABLED)
+
+
+def _buffers(pool: Any) -> list[torch.Tensor]:
+    return list(pool.kv_buffer) if hasattr(pool, "kv_buffer") else [*pool.k_buffer, *pool.v_buffer]
 
 
 def _eos(model_config: Any) -> set[int]:

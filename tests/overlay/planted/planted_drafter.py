@@ -30,6 +30,7 @@ def _plant(*_args: Any, **_kwargs: Any) -> None:
     selftest: Any = import_module("ddops_overlay.ddtree.selftest")
     worker: Any = import_module("ddops_overlay.ddtree.worker")
     from ddops_overlay.ddtree.ops.build_tree import build_tree
+    from ddops_overlay.ddtree.ops.verify_rows import verify_rows
 
     drafter = worker.draft
     texts: list[list[int]] = []
@@ -49,6 +50,10 @@ def _plant(*_args: Any, **_kwargs: Any) -> None:
         roots = draft_input.bonus_tokens.to(torch.int64)
         tokens, parents, depths = self.trees.of(bs)
         build_tree(logp.to(device), ids.to(device), roots, tokens, parents, depths, self.settings.spine)
+        table = self.model_runner.req_to_token_pool.req_to_token
+        verify_rows(
+            depths, batch.seq_lens, batch.req_pool_indices, table, self.trees.positions[:bs], self.trees.slots[:bs]
+        )
 
     worker.draft = draft
     if "PLANTED_BATCHES" in os.environ:

@@ -167,22 +167,16 @@ def _child_first() -> None:
 
 
 def _chain_positions() -> None:
-    worker: Any = import_module("ddops_overlay.ddtree.worker")
+    import torch
 
-    write = worker.verify_rows
+    def chain(worker: Any, bs: int) -> None:
+        positions = worker.trees.positions[:bs]
+        positions.copy_(positions[:, :1] + torch.arange(positions.shape[1], device=positions.device))
 
-    def chain(depths: Any, *rest: Any) -> None:
-        import torch
-
-        write(
-            torch.arange(depths.shape[1], device=depths.device, dtype=depths.dtype).expand(depths.shape).contiguous(),
-            *rest,
-        )
-
-    worker.verify_rows = chain
+    _after_draft(chain)
 
 
 def _no_compaction() -> None:
-    worker: Any = import_module("ddops_overlay.ddtree.worker")
+    commit: Any = import_module("ddops_overlay.ddtree.commit")
 
-    worker.compact_kv = lambda *_: None
+    commit.compact_kv = lambda *_: None

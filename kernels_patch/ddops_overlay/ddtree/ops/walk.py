@@ -5,7 +5,7 @@
 
 The last token emitted is the next root. A stop token or the limit inside a path ends it there, so nothing behind
 them is committed. `last_lens[b]` is the committed length at which request b is full: it may emit
-max(last_lens[b] - prefix_lens[b], 1) tokens.
+max(last_lens[b] - prefix_lens[b], 1) tokens. A negative last_lens[b] is nobody's row: nothing is emitted, lens[b] is 0.
 
 Shapes: target, tokens [bs, N] int64; parents [bs, N] int32; prefix_lens, last_lens [bs] int64; stops [bs, E] int64,
 -1 where there is none. Out: emitted [bs, P] int64 (0 behind the path), path [bs, P] int64: rows b * N + node of the
@@ -29,12 +29,21 @@ class Walk(NamedTuple):
     bonus: torch.Tensor
     new_lens: torch.Tensor
 
+    @staticmethod
+    def words(bs: int, longest: int) -> int:
+        """int64 words that a walk of bs paths lies in."""
+        return bs * (2 * longest + 3)
+
+    @classmethod
+    def over(cls, words: torch.Tensor, bs: int, longest: int) -> Walk:
+        """The walk that lies in these words, so that one copy takes all of it along."""
+        wide = bs * longest
+        emitted, path, bonus, new_lens, lens = words.split([wide, wide, bs, bs, bs])
+        return cls(emitted.view(bs, longest), path.view(bs, longest), lens.view(torch.int32)[:bs], bonus, new_lens)
+
     @classmethod
     def empty(cls, bs: int, longest: int, device: torch.device | str) -> Walk:
-        wide = torch.empty((2, bs, longest), dtype=torch.int64, device=device)
-        narrow = torch.empty((2, bs), dtype=torch.int64, device=device)
-        lens = torch.empty((bs,), dtype=torch.int32, device=device)
-        return cls(wide[0], wide[1], lens, narrow[0], narrow[1])
+        return cls.over(torch.empty(cls.words(bs, longest), dtype=torch.int64, device=device), bs, longest)
 
 
 def reference(
@@ -44,28 +53,26 @@ def reference(
     prefix_lens: torch.Tensor,
     last_lens: torch.Tensor,
     stops: torch.Tensor,
-    longest: int,
-) -> Walk:
-    bs, rows = tokens.shape
-    out = Walk.empty(bs, longest, tokens.device)
+    out: Walk,
+) -> None:
+    (bs, rows), longest = tokens.shape, out.path.shape[1]
     out.emitted.zero_()
     for b in range(bs):
-        limit = min(max(int(last_lens[b] - prefix_lens[b]), 1), longest)
-        node, count = 0, 0
+        limit = min(max(int(last_lens[b] - prefix_lens[b]), 1), longest) if last_lens[b] >= 0 else 0
+        node, count, token = 0, 0, int(target[b, 0])
         out.path[b] = b * rows
-        while True:
+        while count < limit:
             token = int(target[b, node])
             out.emitted[b, count] = token
             out.path[b, count] = b * rows + node
             count += 1
             children = ((parents[b] == node) & (tokens[b] == token)).nonzero().flatten().tolist()
-            if count == limit or token in stops[b].tolist() or not children:
+            if token in stops[b].tolist() or not children:
                 break
             node = children[0]
         out.lens[b] = count
         out.bonus[b] = token
         out.new_lens[b] = prefix_lens[b] + count
-    return out
 
 
 @triton.jit
@@ -93,11 +100,12 @@ def _walk_kernel(
     parent = tl.load(parents + b * N + i, mask=i < N, other=-1)
     stop = tl.load(stops + b * E + e)
     prefix = tl.load(prefix_lens + b)
-    limit = tl.minimum(tl.maximum(tl.load(last_lens + b) - prefix, 1), P)
+    last_len = tl.load(last_lens + b)
+    limit = tl.where(last_len < 0, 0, tl.minimum(tl.maximum(last_len - prefix, 1), P))
 
     node = 0
     count = 0
-    alive = 1
+    alive = (limit > 0).to(tl.int32)
     last = tl.load(target + b * N)
     for k in range(P):
         said = tl.load(target + b * N + node)
@@ -122,11 +130,10 @@ def kernel(
     prefix_lens: torch.Tensor,
     last_lens: torch.Tensor,
     stops: torch.Tensor,
-    longest: int,
-) -> Walk:
+    out: Walk,
+) -> None:
     """As `reference`; all tensors contiguous, E a power of two."""
     bs, rows = tokens.shape
-    out = Walk.empty(bs, longest, tokens.device)
     _walk_kernel[(bs,)](
         target,
         tokens,
@@ -136,12 +143,11 @@ def kernel(
         stops,
         *out,
         N=rows,
-        P=longest,
+        P=out.path.shape[1],
         E=stops.shape[1],
         BLOCK=triton.next_power_of_2(rows),
         num_warps=1,
     )
-    return out
 
 
 def walk(
@@ -151,7 +157,7 @@ def walk(
     prefix_lens: torch.Tensor,
     last_lens: torch.Tensor,
     stops: torch.Tensor,
-    longest: int,
-) -> Walk:
-    chosen = kernel if target.is_cuda else reference
-    return chosen(target, tokens, parents, prefix_lens, last_lens, stops, longest)
+    out: Walk,
+) -> None:
+    """Writes the accepted paths into `out`, whose width is the longest path."""
+    (kernel if target.is_cuda else reference)(target, tokens, parents, prefix_lens, last_lens, stops, out)
