@@ -11,7 +11,7 @@ import re
 import sys
 from pathlib import Path
 
-from ask import QUESTIONS, gap, generate
+from ask import QUESTIONS, generate
 from planted_hazard import EXPECTED
 from servers import Servers
 from transformers import AutoTokenizer
@@ -34,7 +34,7 @@ def main() -> None:
             hazard,
             "--speculative-draft-model-path",
             drafter,
-            ddtree={"budget": int(budget), "audit": EXPECTED[hazard] is not None},
+            ddtree={"budget": int(budget), "audit": True},
             plugins="ddops-overlay,planted-drafter,planted-hazard",
             PLANTED_TEXTS=str(texts),
             PLANTED_HAZARD=hazard,
@@ -51,15 +51,8 @@ def main() -> None:
                     answers = [generate(servers.ports[hazard], p, TOKENS)["output_ids"] for p in prompts]
             log = (folder / f"{hazard}.log").read_text(errors="replace")
             rules = list(dict.fromkeys(re.findall(r"ddtree rule (\S+) is broken", log)))
-            if expected is None:
-                gaps = [
-                    gap(servers.ports["plain"], p, a[:TOKENS], b)
-                    for p, a, b in zip(prompts, plain, answers, strict=False)
-                ]
-                say(f"{hazard}: answered, differs from plain decoding by", gaps)
-            else:
-                verdict = "named" if rules and rules[0] in expected else "MISSED"
-                say(f"{hazard}: {verdict} by", rules[:2], "" if rules else f"({len(answers)} answers)")
+            verdict = "named" if rules and rules[0] in expected else "MISSED"
+            say(f"{hazard}: {verdict} by", rules[:2], "" if rules else f"({len(answers)} answers)")
     finally:
         servers.stop()
 

@@ -100,7 +100,7 @@ def longer(server: Server) -> None:
     [
         ("commit-path", Server(commits=False)),
         ("commit-is-eager", Server(after_graph=shifted_drafter)),
-        ("commit-is-eager", Server(after_graph=unmoved)),
+        ("kv-moved", Server(after_graph=unmoved)),
         ("commit-path", Server(after_graph=longer)),
         ("commit-path", Server(after_graph=along_the_chain)),
     ],

@@ -38,6 +38,10 @@ def committed(worker: Any, bs: int, logits: torch.Tensor, run: Callable[[], Any]
     moved = by_graph.path[:, 1] == torch.arange(bs, device=by_graph.path.device) * (last + 1) + last
     require(bool(((by_graph.lens == 2) & moved).all()), "commit-path", f"paths of {by_graph.lens.tolist()} rows, not 2")
 
+    slots = worker.trees.slots[:bs]
+    for buffer in worker.kv_buffers():
+        require(_same_bytes(buffer[slots[:, 1]], buffer[slots[:, last]]), "kv-moved", "an accepted row is not in front")
+
     worker.commit.nobody_in_graph()
     output = run()
     untouched = worker.commit.replayed(bs).lens
@@ -75,6 +79,10 @@ def _front(worker: Any, bs: int) -> torch.Tensor:
 def _kept(worker: Any, bs: int) -> list[torch.Tensor]:
     front = _front(worker, bs)
     return [buffer[front].float() for buffer in (*worker.kv_buffers(), *worker.drafter_kv_buffers())]
+
+
+def _same_bytes(a: torch.Tensor, b: torch.Tensor) -> bool:
+    return torch.equal(a.view(torch.uint8), b.view(torch.uint8))
 
 
 def _difference(found: torch.Tensor, expected: torch.Tensor) -> float:

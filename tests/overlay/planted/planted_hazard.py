@@ -1,6 +1,6 @@
 """Bugs of other ports, planted on purpose in one server: an SGLang plug-in for tests, beside the overlay.
 
-PLANTED_HAZARD names one. EXPECTED says by which rule the audit must name it, or None where only the answers show it.
+PLANTED_HAZARD names one. EXPECTED says by which rule the audit must name it.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ import os
 from importlib import import_module
 from typing import Any
 
-EXPECTED: dict[str, tuple[str, ...] | None] = {
+EXPECTED: dict[str, tuple[str, ...]] = {
     # the graphs are captured without a mask (H-03)
     "no-mask": ("mask-captured",),
     # nobody writes the mask that the graph reads (H-05)
@@ -32,7 +32,11 @@ EXPECTED: dict[str, tuple[str, ...] | None] = {
     # all rows of a tree have the positions of a chain
     "chain-positions": ("position",),
     # the accepted rows stay where they were (H-08)
-    "no-compaction": None,
+    "no-compaction": ("kv-moved",),
+    # the graph does not read whom to commit: rows that pad it are somebody's too
+    "commits-anybody": ("commit-nobody",),
+    # the drafter is not told what was accepted
+    "drafter-untold": ("commit-is-eager",),
 }
 
 
@@ -180,3 +184,33 @@ def _no_compaction() -> None:
     commit: Any = import_module("ddops_overlay.ddtree.commit")
 
     commit.compact_kv = lambda *_: None
+
+
+def _commits_anybody() -> None:
+    Limits: Any = import_module("ddops_overlay.ddtree.limits").Limits
+
+    read = Limits.in_graph
+
+    def anybody(self: Any, bs: int) -> Any:
+        last_lens, stops = read(self, bs)
+        return last_lens.clone().fill_(1 << 40), stops
+
+    Limits.in_graph = anybody
+
+
+def _drafter_untold() -> None:
+    """Only at the end of the graph, as where a capture leaves a step out."""
+    Commit: Any = import_module("ddops_overlay.ddtree.commit").Commit
+
+    capture = Commit.capture
+
+    def untold(self: Any, *args: Any) -> None:
+        worker = self._worker
+        append = worker._append_target_hidden_to_draft_kv_by_loc
+        worker._append_target_hidden_to_draft_kv_by_loc = lambda **_: None
+        try:
+            capture(self, *args)
+        finally:
+            worker._append_target_hidden_to_draft_kv_by_loc = append
+
+    Commit.capture = untold
