@@ -21,8 +21,9 @@ from ddops.sweep.cells import Cell
 
 PLAIN = Drafting(algorithm="PLAIN", brought_by="sglang", budgets=(1, 1), drafter=False, topk=None, arguments={})
 
-# SGLang draws this port at random otherwise, and servers that start together draw the same one now and then
-_NCCL_PORTS = 33000
+# SGLang draws this port at random otherwise, and servers that start together draw the same one now and then; below
+# the ports that the kernel gives to connections
+_NCCL_PORTS = 23000
 
 
 @dataclass(frozen=True)

@@ -23,7 +23,7 @@ GRAPHS = ["--cuda-graph-bs-decode", "1", "2", "4", "8"]
 
 
 class Servers:
-    def __init__(self, folder: Path, model: list[str], first_port: int = 30000) -> None:
+    def __init__(self, folder: Path, model: list[str], first_port: int = 20000) -> None:
         self._folder, self._model, self._port = folder, model, first_port
         self._processes: dict[str, subprocess.Popen[bytes]] = {}
         self.ports: dict[str, int] = {}

@@ -61,7 +61,7 @@ class Worker:
         self.workspaces.append(self._fused_kv_helper)
         assert torch.equal(cache_loc, cache_loc_2d.flatten())
         assert positions.shape == cache_loc.shape
-        assert bool((positions < 1 << 20).all()), "rotary tables are read at these positions"
+        assert bool((torch.cat([positions, cache_loc]) < 1 << 20).all()), "tables and pools have an end"
         rows = target_hidden.view(*cache_loc_2d.shape, HIDDEN)
         for b, count in enumerate(commit_lens.tolist()):
             self.drafter_pool[cache_loc_2d[b, :count]] = rows[b, :count]

@@ -53,6 +53,10 @@ def problems(server_args: Any, settings: DDTree) -> Iterator[str]:
         (server_args.enable_two_batch_overlap, "two-batch overlap: a tree's mask belongs to one batch"),
         (server_args.enable_pdmux, "PD multiplexing: its streams have attention back-ends of their own"),
         (server_args.enable_lora, "LoRA: not proven with tree verification"),
+        (
+            server_args.enable_deterministic_inference,
+            "deterministic inference: SGLang's attention for it saw another tree in a graph than without one",
+        ),
         (server_args.speculative_adaptive, "adaptive speculation: the width of captured graphs is fixed"),
         (server_args.device not in ("cuda", "cpu"), f"device {server_args.device}: proven on cuda and cpu only"),
     ):

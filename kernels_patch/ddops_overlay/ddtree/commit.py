@@ -33,8 +33,9 @@ class Commit:
         self._buffers = worker.kv_buffers()
         self._table = Table.of(self._buffers)
         worker._ensure_draft_block_buffers(rows)
-        # at capture no step has written them yet, and the drafter's rotary table is read at these positions
+        # at capture no step has written them yet
         worker._draft_block_positions_buf.zero_()
+        worker._draft_verify_out_cache_loc_buf.zero_()
         self._projection = _own_projection(worker._fused_kv_helper, rows * self._longest)
 
     def captured(self) -> Iterator[tuple[str, torch.Tensor]]:
@@ -76,8 +77,7 @@ class Commit:
         """The same where the graph did not: sampled, changed, or without a graph."""
         bs, worker = len(batch.reqs), self._worker
         with torch.inference_mode():
-            positions = worker.trees.positions[:bs].view(-1)
-            said = target_tokens(logits_output.next_token_logits, batch.sampling_info, worker.width, positions)
+            said = target_tokens(logits_output.next_token_logits, batch.sampling_info, worker.width)
             path = Walk.empty(bs, self._longest, said.device)
             limits = self._limits.of(batch.reqs)
             self._keep(bs, said, logits_output.hidden_states, batch.seq_lens, *limits, path)

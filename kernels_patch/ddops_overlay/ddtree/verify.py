@@ -69,7 +69,7 @@ def is_likeliest(sampling: Any) -> bool:
     return bool(sampling.is_all_greedy and not changed and not (penalizer is not None and penalizer.is_required))
 
 
-def target_tokens(logits: torch.Tensor, sampling: Any, width: int, positions: torch.Tensor) -> torch.Tensor:
+def target_tokens(logits: torch.Tensor, sampling: Any, width: int) -> torch.Tensor:
     """[bs * N] int64: what the target itself says at every row.
 
     Temperature 0: the likeliest. Above: a sample of the target's own distribution, which the walk follows where the
@@ -92,8 +92,9 @@ def target_tokens(logits: torch.Tensor, sampling: Any, width: int, positions: to
             each(sampling.top_ps),
             each(sampling.min_ps),
             sampling.need_min_p_sampling,
-            each(sampling.sampling_seed),
-            positions,
+            # seeds are of SGLang's deterministic mode, which is refused
+            None,
+            None,
         )
         .view(-1)
         .long()
