@@ -148,7 +148,7 @@ def moved_drafter_buffer(server: Server) -> None:
 
 
 def overrun_walk(server: Server) -> None:
-    words = server.commit.walks.tensor
+    words = server.commit.guarded["walks"].tensor
     words.as_strided((1,), (1,), words.storage_offset() + words.numel()).fill_(7)
 
 

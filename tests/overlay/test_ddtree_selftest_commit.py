@@ -80,7 +80,7 @@ def unmoved(server: Server) -> None:
 
 def said(server: Server) -> Walk:
     """What the graph says of its paths."""
-    return Walk.over(server.commit.walks.tensor[: Walk.words(PADDED, BLOCK)], PADDED, BLOCK)
+    return Walk.over(server.commit.guarded["walks"].tensor[: Walk.words(PADDED, BLOCK)], PADDED, BLOCK)
 
 
 def say_lens(server: Server, lens: int) -> None:

@@ -100,7 +100,7 @@ class Audit:
         guarded = dict(self._worker.trees.guarded)
         if self._graphs is not None:
             guarded["mask"] = backend.guarded_mask
-            guarded["walks"] = self._worker.commit.walks
+            guarded |= self._worker.commit.guarded
         for name, buffer in guarded.items():
             require(buffer.intact(), "guard-band", f"something wrote past the ends of {name}")
 

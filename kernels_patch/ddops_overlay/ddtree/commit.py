@@ -29,7 +29,8 @@ class Commit:
         """Makes all that graphs will hold; to be called before they are captured."""
         self._worker, self._limits = worker, limits
         rows, self._longest = worker.trees.rows, worker.block_size
-        self.walks = Guarded((Walk.words(rows, self._longest),), torch.int64, worker.device)
+        walks = Guarded((Walk.words(rows, self._longest),), torch.int64, worker.device)
+        self.guarded = {"walks": walks, **limits.guarded}
         self._buffers = worker.kv_buffers()
         self._table = Table.of(self._buffers)
         worker._ensure_draft_block_buffers(rows)
@@ -40,8 +41,7 @@ class Commit:
 
     def captured(self) -> Iterator[tuple[str, torch.Tensor]]:
         """What the end of the target's graph holds by address, with names."""
-        yield "walks", self.walks.tensor
-        for name, guarded in self._limits.guarded.items():
+        for name, guarded in self.guarded.items():
             yield name, guarded.tensor
         yield "drafter positions", self._worker._draft_block_positions_buf
         yield "drafter slots", self._worker._draft_verify_out_cache_loc_buf
@@ -62,7 +62,7 @@ class Commit:
         """SGLang calls this behind the target's pass when it captures it, with the graph's own buffers."""
         bs = num_tokens // self._worker.width
         last_lens, stops = self._limits.in_graph(bs)
-        path = Walk.over(self.walks.tensor[: Walk.words(bs, self._longest)], bs, self._longest)
+        path = Walk.over(self._words(bs), bs, self._longest)
         said = out.next_token_logits.argmax(dim=-1)
         with self._own_workspace():
             self._keep(bs, said, out.hidden_states, forward_batch.seq_lens, last_lens, stops, path)
@@ -70,8 +70,8 @@ class Commit:
     def replayed(self, bs: int) -> Walk:
         """What the last replay did, in tensors of its own: the next one may run before the host has read them."""
         padded = self._worker.model_runner.decode_cuda_graph_runner.bs
-        words = self.walks.tensor[: Walk.words(padded, self._longest)].clone()
-        return Walk(*(part[:bs] for part in Walk.over(words, padded, self._longest)))
+        walked = Walk.over(self._words(padded).clone(), padded, self._longest)
+        return Walk(*(part[:bs] for part in walked))
 
     def after_pass(self, batch: Any, logits_output: Any) -> Walk:
         """The same where the graph did not: sampled, changed, or without a graph."""
@@ -82,6 +82,9 @@ class Commit:
             limits = self._limits.of(batch.reqs)
             self._keep(bs, said, logits_output.hidden_states, batch.seq_lens, *limits, path)
         return path
+
+    def _words(self, bs: int) -> torch.Tensor:
+        return self.guarded["walks"].tensor[: Walk.words(bs, self._longest)]
 
     def _keep(
         self,
