@@ -29,7 +29,5 @@ def run(
     }
     agent.ask("inspect", **asked)
     agent.ask("install", unit=render.supervisor_unit(), notify=site.notify.model_dump())
-    filed, events = following.file(agent, "file", request={"kind": "adopt", **asked, "by": render.requester()})
-    report(filed)
-    outcome, _ = following.follow(agent, connect, filed["operation"], report, patience, events)
-    return outcome
+    request = {"kind": "adopt", **asked, "by": render.requester()}
+    return following.carry_out(agent, connect, report, patience, "file", request=request)

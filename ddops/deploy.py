@@ -216,8 +216,11 @@ def run(
             f"no operation was filed, the service is as it was: {error.what}; {error.why}",
             "the same command again, when the host can be reached",
         ) from None
-    filed, events = following.file(
+    return following.carry_out(
         agent,
+        connect,
+        report,
+        patience,
         "file",
         request={
             "kind": "deploy",
@@ -232,6 +235,3 @@ def run(
             "by": render.requester(),
         },
     )
-    report(filed)
-    outcome, _ = following.follow(agent, connect, filed["operation"], report, patience, events)
-    return outcome
