@@ -61,6 +61,20 @@ def test_an_edited_unit_of_known_good_is_found_before_anything_stops(served: Ser
     assert served.ask() == "Paris"
 
 
+def test_a_known_good_whose_unit_file_was_removed_is_told_and_the_way_to_another_one_holds(served: ServiceHost) -> None:
+    """systemd keeps the dangling alias as a dead unit, and may take the one that runs for it when the alias moves."""
+    assert served.deploy(12).code == 0
+    for to in (1, 2):
+        served.on("sh", "-c", "rm /etc/systemd/system/lab-00*.service && systemctl daemon-reload")
+        removed = f"lab-{3 - to:04d}.service"
+        [host] = served.ddops("doctor").document["hosts"]
+        assert f"{removed} is not there" in [c["found"] for c in host["checks"] if c["state"] == "bad"]
+        ran = served.ddops("rollback", "--to", str(to))
+        assert ran.code == 0, ran
+        served.assert_whole(to)
+        assert served.active(f"lab-{to:04d}.service") == "active"
+
+
 def test_a_failure_before_the_stop_leaves_known_good_as_it_runs(served: ServiceHost) -> None:
     """Its first line left the journal long ago; that is no reason not to open the front again."""
     pid = served.main_pid("lab-0001.service")
