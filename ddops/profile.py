@@ -251,7 +251,7 @@ def path_of(name: str) -> Path:
         raise UsageError(
             f"unknown profile '{name}'",
             f"known are: {', '.join(known)}",
-            did_you_mean(name, known),
+            did_you_mean(name, known, "ddops profile list; or a .yaml file of your own"),
         )
     return resources.folder("profiles") / f"{name}.yaml"
 

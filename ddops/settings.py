@@ -26,14 +26,21 @@ def _switch(text: str) -> bool:
     return known[text.lower()]
 
 
+def _number(text: str) -> int:
+    try:
+        return int(text)
+    except ValueError:
+        raise ValueError(f"'{text}' is no whole number") from None
+
+
 # what a flag and a variable can say of a release: the profile's key, and how the variable is read
 _ASKED: dict[str, tuple[str, Callable[[str], Any]]] = {
-    "budget": ("budget.default", int),
+    "budget": ("budget.default", _number),
     "graphs": ("graphs.default", _switch),
-    "max_running": ("limits.max_running", int),
+    "max_running": ("limits.max_running", _number),
     "algorithm": ("algorithm", str),
     "soak": ("soak", durations.seconds),
-    "topk": ("topk", int),
+    "topk": ("topk", _number),
 }
 _OTHERS = {
     "DDOPS_SITE": "the site file, instead of those that are found",

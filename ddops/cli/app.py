@@ -106,7 +106,7 @@ def _usage(error: Exception, *, as_json: bool) -> int:
         what, hint = str(error.format_message()), f"{context.command_path if context else 'ddops'} -h"  # type: ignore[attr-defined]
         why = "the command line cannot be understood"
         with contextlib.suppress(output.OutputLost):
-            output.document({"error": {"code": int(ExitCode.USAGE), "what": what, "why": why, "hint": hint}})
+            output.problem(what, why, hint, ExitCode.USAGE)
     return int(ExitCode.USAGE)
 
 

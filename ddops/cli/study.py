@@ -20,11 +20,16 @@ def command(
     as_json: JsonLinesOption = False,
 ) -> int:
     """Show what a sweep has found: table, failures with their lines, ceilings, plots."""
-    from ..sweep import rows
+    from ..errors import UsageError
+    from ..sweep import picture, rows
     from ..sweep import study as studies
     from . import output, swept
 
+    if plot:
+        picture.check(plot)
     if study is None:
+        if csv or plot:
+            raise UsageError("which study?", "none is named", "ddops study lists them; ddops study FILE --csv FILE")
         found = studies.listed(studies.folder())
         for one in found if as_json else ():
             output.data(json.dumps(rows.result_json(one, 0) | {"began": one.head["time"]}))
