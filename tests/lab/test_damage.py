@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import subprocess
 
 import pytest
 
@@ -17,14 +18,25 @@ def test_a_second_adoption_is_refused_and_leaves_release_0(adopted: ServiceHost)
     ran = adopted.ddops("adopt", "sglang.service")
     assert ran.code == 5
     assert adopted.file(f"{STATE}/releases/0000/manifest.json")
-    assert adopted.ddops("status").code == 0
+    ran = adopted.ddops("adopt", "sglang.service", "--profile", "b300")
+    assert (ran.code, ran.document["error"]["what"]) == (5, "sglang.service is release 0 of lab already")
+    assert ran.document["error"]["hint"] == "ddops status --service lab"
+    ran = adopted.ddops("status")
+    assert (ran.code, ran.document["ails"]) == (0, [])
+    adopted.on("sh", "-c", "journalctl --rotate && journalctl --vacuum-time=1us")
+    logs = subprocess.run(adopted.argv("logs"), env=adopted.environment, capture_output=True, text=True, check=True)
+    assert logs.stdout or "the host's journal has no line of lab" in logs.stderr
 
 
 @pytest.mark.parametrize("damage", ["garbage", "{}", "[1]", '{"release": 99, "sha256": ""}'])
 def test_a_damaged_pointer_does_not_stop_a_named_rollback(served: ServiceHost, damage: str) -> None:
     for name in ("known-good", "live"):
         served.write(f"{STATE}/{name}", damage)
-    assert served.ddops("rollback").code == 5
+    ran = served.ddops("rollback")
+    assert ran.code == 5
+    assert "known-good not known (" in ran.stderr
+    assert "{'error'" not in ran.stderr
+    assert "which release is known-good is not known" in served.ddops("status").document["ails"]
 
     ran = served.ddops("rollback", "--to", "1")
     assert ran.code == 0, ran.stderr
