@@ -179,7 +179,7 @@ def stands_on(site: Site) -> dict[str, Any]:
 def _about(profile: Profile, site: Site, draft: Rendered) -> dict[str, Any]:
     manifest = draft.as_manifest()
     return {
-        "combination": {k: manifest[k] for k in ("profile", "budget", "graphs", "algorithm", "overlay")},
+        "combination": {k: manifest[k] for k in ("profile", "budget", "graphs", "algorithm", "topk", "overlay")},
         "python": site.engine.python,
         "model": site.model,
         "gates": manifest["gates"],

@@ -118,9 +118,12 @@ def test_what_the_host_has_seen_is_evidence_too() -> None:
     assert "  evidence  bad on this stack: DDTREE as release 5: it broke (then)" in said
     at = said.index("  evidence  good on another driver: DDTREE as release 4: it broke (then; 3 times, the newest)")
     assert said[at + 1] == "            stale: driver 580.1 is now 590.2"
-    sent = {key: agent.about["combination"][key] for key in ("profile", "budget", "graphs", "algorithm", "overlay")}
+    sent = {
+        key: agent.about["combination"][key] for key in ("profile", "budget", "graphs", "algorithm", "topk", "overlay")
+    }
     assert sent == {
-        "profile": "b300", "budget": 20, "graphs": True, "algorithm": "DDTREE", "overlay": overlay.sha256()
+        "profile": "b300", "budget": 20, "graphs": True, "algorithm": "DDTREE", "topk": 8,
+        "overlay": overlay.sha256(),
     }  # fmt: skip
     assert agent.about["unit"].startswith("# kimi-0000.service")
 
