@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 from . import diffs, downtime, drafting, evidence, following, limits, render
@@ -146,10 +147,11 @@ def plan(
     draft = render.release(profile, site, agent.service, options, 0)
     facts = agent.ask("facts", about=_about(profile, site, draft))
     if not facts["known_good"] and not request.first:
+        other = f"ddops deploy {host.profile}, as the site file says; else " if _of_another(profile, host) else ""
         raise Refused(
             f"{agent.service} on {agent.host.name} has no known-good release: there is no way back",
             "nothing was adopted and nothing was promoted yet",
-            "ddops adopt UNIT, or --first to deploy with no way back",
+            f"{other}ddops adopt UNIT, or --first to deploy with no way back",
         )
     known = evidence.of_profile(profile, options) + evidence.of_host(facts["evidence"])
     if not request.force and not options.drill:
@@ -168,6 +170,11 @@ def plan(
         differences=_differences(agent, profile, site, options) if compare else None,
         notify=site.notify.model_dump(),
     )
+
+
+def _of_another(profile: Profile, host: HostEntry) -> bool:
+    """Says whether the site gives the host another profile than this one."""
+    return bool(host.profile) and Path(str(host.profile)).stem != profile.name
 
 
 def stands_on(site: Site) -> dict[str, Any]:

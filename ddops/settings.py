@@ -47,9 +47,16 @@ _OTHERS = {
     "DDOPS_HOST": "the host, where --host is not given",
     "DDOPS_SERVICE": "the service, where --service is not given",
 }
+_OF_LAB = {
+    "DDOPS_LAB_DIR": "where a lab keeps its hosts; each lab has its own",
+    "DDOPS_LAB_NET": "first three octets of a lab's network; each has its own",
+    "DDOPS_LAB_NETNS": "the network namespace that holds a lab's bridge",
+    "DDOPS_LAB_CACHE": "what labs share: root file system, CPU engine, model",
+}
 VARIABLES = {
     **{f"DDOPS_{name.upper()}": f"as --{name.replace('_', '-')} of a deploy, which wins" for name in _ASKED},
     **_OTHERS,
+    **_OF_LAB,
 }
 _NOT_OURS = ("DDOPS_LAB_", "DDOPS_TEST_", "DDOPS_OVERLAY")
 

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 def command(
     profile: Annotated[
-        str | None, typer.Argument(metavar="[PROFILE]", help="Only this profile: a name, or a .yaml file of your own.")
+        str | None, typer.Argument(metavar="PROFILE", help="Only this profile: a name, or a .yaml file of your own.")
     ] = None,
     host: HostOption = None,
     budget: BudgetOption = None,

@@ -13,7 +13,7 @@ from .options import JsonLinesOption
 
 def command(
     study: Annotated[
-        Path | None, typer.Argument(metavar="[STUDY]", help="A file that a sweep wrote; none: list those there are.")
+        Path | None, typer.Argument(metavar="STUDY", help="A file that a sweep wrote; none: list those there are.")
     ] = None,
     csv: Annotated[Path | None, typer.Option(metavar="FILE", help="Write a row for each cell and concurrency.")] = None,
     plot: Annotated[Path | None, typer.Option(metavar="FILE", help="Draw it: FILE.svg or FILE.png.")] = None,
