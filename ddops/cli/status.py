@@ -43,7 +43,8 @@ def _print(found: dict[str, Any]) -> None:
         row("engine", f"{engine['active']}, pid {engine['main_pid']}, {answers}")
         row("front", found["front"].replace("none", "none: the release owns the public port itself"))
     row("boots", str(found["boots"]))
-    row("supervisor", found["supervisor"])
+    watched = found["supervisor"] == "active"
+    row("supervisor", found["supervisor"] + ("" if watched else ": nobody watches the service; ddops doctor"))
     if current:
         row("under way", f"{current['kind']} by {current['by']} since {current['time']}, at step {current['step']}")
     if stop := found["paused"]:
@@ -58,7 +59,8 @@ def _print(found: dict[str, Any]) -> None:
             row("", last["reason"]["what"])
     if found["ails"]:
         on = f"--service {found['service']}"
-        say(f"\nhint: ddops watch {on} shows how it goes" if current else f"\nhint: ddops rollback {on}; ddops doctor")
+        goes_on = current and watched
+        say(f"\nhint: ddops watch {on} shows how it goes" if goes_on else f"\nhint: ddops rollback {on}; ddops doctor")
 
 
 def _release(release: dict[str, Any] | None) -> str:

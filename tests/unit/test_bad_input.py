@@ -113,6 +113,21 @@ def test_what_the_command_line_cannot_take_ends_with_2(args: list[str], tmp_path
     assert error["hint"] == f"ddops {args[0]} -h"
 
 
+@pytest.mark.parametrize(
+    ("args", "says"),
+    [
+        (["deploy", "lab", "--budget", "twelve"], "'--budget': a whole number is wanted"),
+        (["bench", "--rate", "x"], "'--rate': a number is wanted"),
+        (["adopt", "u", "--port", "0"], "'--port': at least 1 is wanted"),
+        (["adopt", "u", "--port", "65536"], "'--port': at most 65535 is wanted"),
+    ],
+)
+def test_a_number_that_is_none_is_told_in_words_of_people(args: list[str], says: str, tmp_path: Path) -> None:
+    code, error, stderr = ddops(tmp_path, *args)
+    assert (code, error["what"]) == (2, f"Invalid value for {says}")
+    assert says in stderr
+
+
 def test_no_traceback_for_an_address_that_cannot_be(tmp_path: Path) -> None:
     code, error, _ = ddops(tmp_path, "status", "--host", "-oProxyCommand=touch owned@127.0.0.1:1")
     assert code == 6
