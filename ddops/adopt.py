@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from . import following, render
+from . import following, manifests, render
 from .following import Report
 from .profile import Profile
 from .remote import Agent, Connect
@@ -25,7 +25,7 @@ def run(
     asked: dict[str, Any] = {
         "unit": unit if unit.endswith(".service") else f"{unit}.service",
         "port": port,
-        "spec": render.spec(profile, site, agent.service),
+        "spec": manifests.spec(profile, site, agent.service),
     }
     agent.ask("inspect", **asked)
     agent.ask("install", unit=render.supervisor_unit(), notify=site.notify.model_dump())
