@@ -32,7 +32,7 @@ def _print(found: dict[str, Any]) -> None:
     current = found["under_way"]
     data(f"{found['service']} on {found['host']}: {health}")
     if found["ails"]:
-        row("because", "; ".join([f"a {current['kind']} is under way"] * bool(current) + found["ails"]))
+        row("because", "; ".join(([f"a {current['kind']} is under way"] if current else []) + found["ails"]))
     row("live", _release(found["live"]))
     row("known-good", _release(found["known_good"]))
     engine = found.get("engine")
