@@ -143,7 +143,7 @@ def test_every_verb_explains_itself_in_80_columns(verb: str, tmp_path: Path) -> 
         (["deplyo"], 2, "No such command"),
         (["deploy"], 2, "Missing argument"),
         (["deploy", "labb"], 2, "did you mean 'lab'?"),
-        (["deploy", "lab", "--budget", "many"], 2, "valid integer"),
+        (["deploy", "lab", "--budget", "many"], 2, "a whole number is wanted"),
         (["deploy", "lab", "--budget", "0"], 2, "takes 1 to 64"),
         (["deploy", "lab", "--budget", "-3"], 2, "takes 1 to 64"),
         (["deploy", "lab", "--soak", "soon"], 2, "write 90, 60s, 10m or 1h"),
