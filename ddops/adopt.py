@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from . import following, render
+from . import following, manifests, render
 from .following import Report
 from .profile import Profile
 from .remote import Agent, Connect
@@ -25,11 +25,9 @@ def run(
     asked: dict[str, Any] = {
         "unit": unit if unit.endswith(".service") else f"{unit}.service",
         "port": port,
-        "spec": render.spec(profile, site, agent.service),
+        "spec": manifests.spec(profile, site, agent.service),
     }
     agent.ask("inspect", **asked)
     agent.ask("install", unit=render.supervisor_unit(), notify=site.notify.model_dump())
-    filed, events = following.file(agent, "file", request={"kind": "adopt", **asked, "by": render.requester()})
-    report(filed)
-    outcome, _ = following.follow(agent, connect, filed["operation"], report, patience, events)
-    return outcome
+    request = {"kind": "adopt", **asked, "by": render.requester()}
+    return following.carry_out(agent, connect, report, patience, "file", request=request)

@@ -37,6 +37,19 @@ def _takes_truth(annotation: Any) -> bool:
     return annotation in (bool, Any) or any(_takes_truth(part) for part in get_args(annotation))
 
 
+# by the beginning of the type of pydantic's error
+_WANTED = {
+    "int_": "a whole number",
+    "float_": "a number",
+    "bool_": "true or false",
+    "string_type": "text",
+    "list_": "a list",
+    "tuple_": "a list",
+    "dict_": "a mapping, key: value",
+    "model_": "a mapping, key: value",
+}
+
+
 @dataclass(frozen=True)
 class Layer:
     """A file, or the part of it below ``prefix``; ``name`` is how people are told of it."""
@@ -117,10 +130,20 @@ def layer(path: Path) -> Layer:
     except OSError as error:
         raise UsageError(f"cannot read {path}", error.strerror or str(error)) from None
     except UnicodeDecodeError as error:
-        raise UsageError(f"{path} is no text", str(error)) from None
+        raise UsageError(f"{path} is no text", f"it is not UTF-8 from byte {error.start} on") from None
     except yaml.YAMLError as error:
-        raise UsageError(f"{path} is not valid YAML", " ".join(str(error).split())) from None
+        raise UsageError(f"{path} is not valid YAML", *_what_yaml_says(error)) from None
     return Layer(str(path), value if value is not None else {}, node)
+
+
+def _what_yaml_says(error: yaml.YAMLError) -> tuple[str, str]:
+    """Returns where and why it is none, and what to do about it where that is known."""
+    mark, problem = getattr(error, "problem_mark", None), getattr(error, "problem", None)
+    if mark is None or problem is None:
+        return " ".join(str(error).split()), ""
+    context = getattr(error, "context", None)
+    where = f"line {mark.line + 1}, column {mark.column + 1}: {problem}" + (f" {context}" if context else "")
+    return where, "YAML takes spaces alone: no tabs at the beginning of a line" if "'\\t'" in problem else ""
 
 
 def read(path: Path, model: type[Model]) -> Model:
@@ -164,15 +187,25 @@ def _explain(
     owner = _owner(owners, where) or layers[0]
     at = f"{owner.name}:{_line(owner.node, where)}"
     path = ".".join([*owner.prefix, *where])
+    if first["type"] == "missing":
+        return f"{at}: '{path}' is missing", "it has no default", ""
     if first["type"] != "extra_forbidden":
-        what = f"{at}: {path or 'the file'}: {first['msg'][0].lower()}{first['msg'][1:]}"
-        return what, f"found {first.get('input')!r}", ""
+        return f"{at}: {path or 'the file'}: {_wanted(first)}", f"found {first.get('input')!r}", ""
     known = _keys(model, where[:-1])
     return (
         f"{at}: unknown key '{path}'",
         f"known here: {', '.join(sorted(known))}",
         did_you_mean(where[-1], known),
     )
+
+
+def _wanted(error: Any) -> str:
+    """Returns what is wrong with a value, in words of people who write YAML and know no types of Python's."""
+    kind, said = str(error["type"]), str(error["msg"])
+    if kind == "value_error":  # our own words
+        return str(error["ctx"]["error"])
+    known = next((words for begin, words in _WANTED.items() if kind.startswith(begin)), None)
+    return f"{known} is wanted" if known else f"{said[0].lower()}{said[1:]}"
 
 
 def _owner(owners: dict[tuple[str, ...], Layer], where: list[str]) -> Layer | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 from . import diffs, downtime, drafting, evidence, following, limits, render
@@ -146,10 +147,11 @@ def plan(
     draft = render.release(profile, site, agent.service, options, 0)
     facts = agent.ask("facts", about=_about(profile, site, draft))
     if not facts["known_good"] and not request.first:
+        other = f"ddops deploy {host.profile}, as the site file says; else " if _of_another(profile, host) else ""
         raise Refused(
             f"{agent.service} on {agent.host.name} has no known-good release: there is no way back",
             "nothing was adopted and nothing was promoted yet",
-            "ddops adopt UNIT, or --first to deploy with no way back",
+            f"{other}ddops adopt UNIT, or --first to deploy with no way back",
         )
     known = evidence.of_profile(profile, options) + evidence.of_host(facts["evidence"])
     if not request.force and not options.drill:
@@ -170,6 +172,11 @@ def plan(
     )
 
 
+def _of_another(profile: Profile, host: HostEntry) -> bool:
+    """Says whether the site gives the host another profile than this one."""
+    return bool(host.profile) and Path(str(host.profile)).stem != profile.name
+
+
 def stands_on(site: Site) -> dict[str, Any]:
     """Returns what a release of this site would stand on: interpreter and model, and the overlay's sha256."""
     patches = diffs.of(site)
@@ -179,7 +186,7 @@ def stands_on(site: Site) -> dict[str, Any]:
 def _about(profile: Profile, site: Site, draft: Rendered) -> dict[str, Any]:
     manifest = draft.as_manifest()
     return {
-        "combination": {k: manifest[k] for k in ("profile", "budget", "graphs", "algorithm", "overlay")},
+        "combination": {k: manifest[k] for k in ("profile", "budget", "graphs", "algorithm", "topk", "overlay")},
         "python": site.engine.python,
         "model": site.model,
         "gates": manifest["gates"],
@@ -216,8 +223,11 @@ def run(
             f"no operation was filed, the service is as it was: {error.what}; {error.why}",
             "the same command again, when the host can be reached",
         ) from None
-    filed, events = following.file(
+    return following.carry_out(
         agent,
+        connect,
+        report,
+        patience,
         "file",
         request={
             "kind": "deploy",
@@ -232,6 +242,3 @@ def run(
             "by": render.requester(),
         },
     )
-    report(filed)
-    outcome, _ = following.follow(agent, connect, filed["operation"], report, patience, events)
-    return outcome

@@ -25,10 +25,10 @@ def rule(name: str) -> Rule:
         return RULES[name]
     import difflib
 
-    near = difflib.get_close_matches(name, [*RULES, *{r.fault for r in RULES.values()}], 1)
     of_class = [r.name for r in RULES.values() if r.fault == name]
-    hint = f"did you mean '{(of_class or near)[0]}'?" if of_class or near else "ddops faults list"
-    raise UsageError(f"no rule {name}", "", hint)
+    holding = [known for known in RULES if name and name in known]
+    near = of_class or holding or difflib.get_close_matches(name, [*RULES, *{r.fault for r in RULES.values()}], 1)
+    raise UsageError(f"no rule {name}", "", f"did you mean '{near[0]}'?" if near else "ddops faults list")
 
 
 def listed() -> list[dict[str, Any]]:

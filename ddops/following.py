@@ -17,6 +17,21 @@ PATIENCE_S = 120.0
 _AGAIN_S = 1.0
 
 
+def carry_out(
+    agent: Agent, connect: Connect, report: Report, patience: float, call: str, **args: Any
+) -> dict[str, Any]:
+    """Has the host carry out an operation: files it, reports each step, returns the outcome that the host has stored.
+
+    Raises as ``file`` and ``follow``; Ctrl-C at any moment says that the host may go on alone.
+    """
+    try:
+        filed, events = file(agent, call, **args)
+        report(filed)
+        return follow(agent, connect, filed["operation"], report, patience, events)[0]
+    except KeyboardInterrupt:  # after the answer and before anybody followed
+        raise _interrupted(agent) from None
+
+
 def file(agent: Agent, call: str, **args: Any) -> tuple[dict[str, Any], Iterator[dict[str, Any]]]:
     """Makes the call that begins an operation; returns what the host filed, and the operation's events for ``follow``.
 
@@ -32,12 +47,16 @@ def file(agent: Agent, call: str, **args: Any) -> tuple[dict[str, Any], Iterator
             _look_again(agent),
         ) from None
     except KeyboardInterrupt:
-        raise Interrupted(
-            "interrupted while the operation was being filed",
-            f"if it was, {agent.host.name} carries it out alone",
-            f"ddops status --host {agent.host.name}",
-        ) from None
+        raise _interrupted(agent) from None
     return filed, events
+
+
+def _interrupted(agent: Agent) -> Interrupted:
+    return Interrupted(
+        "interrupted while the operation was being filed",
+        f"if it was, {agent.host.name} carries it out alone",
+        f"ddops status --host {agent.host.name}",
+    )
 
 
 @dataclass

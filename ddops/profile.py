@@ -86,6 +86,10 @@ class Ports(Strict):
     public: Port = Field(le=65535)
     engine_base: Port = Field(le=64535)
 
+    def of_release(self, number: int) -> int:
+        """Returns the port on loopback that a release's engine has to itself."""
+        return self.engine_base + number % 1000
+
 
 class Hardening(Strict):
     option: str = Field(pattern=r"^[A-Z][A-Za-z]+=[^\n\r]*$")
@@ -251,7 +255,7 @@ def path_of(name: str) -> Path:
         raise UsageError(
             f"unknown profile '{name}'",
             f"known are: {', '.join(known)}",
-            did_you_mean(name, known),
+            did_you_mean(name, known, "ddops profile list; or a .yaml file of your own"),
         )
     return resources.folder("profiles") / f"{name}.yaml"
 

@@ -138,7 +138,8 @@ class Agent:
             raise Refused(
                 f"{self.host.name} says something that is not the agent's",
                 line[:200].decode(errors="replace").strip(),
-                f"what {self.host.user}'s shell runs at its start must print nothing where there is no terminal",
+                f"what {self.host.user}'s shell runs at its start must print nothing without a terminal, and it "
+                f"must be one: getent passwd {self.host.user}",
             ) from None
         return event
 

@@ -12,8 +12,8 @@ from functools import cache
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Any
 
-from . import __version__, diffs, overlay, packing, quoting, resources, suites
-from .agent import carried, state
+from . import __version__, diffs, manifests, overlay, packing, quoting, resources
+from .agent import carried
 from .errors import UsageError
 from .limits import Limits
 from .profile import Drafting, Profile
@@ -40,6 +40,11 @@ class Options:
     @property
     def budget(self) -> int:
         return self.limits.budget
+
+    @property
+    def tree(self) -> dict[str, Any] | None:
+        """Returns the overlay's settings of DDTREE, None for another algorithm."""
+        return {"budget": self.budget, "topk": self.topk} if self.drafting.algorithm == "DDTREE" else None
 
 
 @dataclass(frozen=True)
@@ -86,45 +91,11 @@ def release(profile: Profile, site: Site, service: str, options: Options, number
     except ValueError as error:
         raise UsageError("a value of the profile or the site file cannot be rendered", str(error)) from None
     manifest = {
-        **spec(profile, site, service),
-        "release": number,
-        "unit": f"{service}-{number:04d}.service",
+        **manifests.of(profile, site, service, options, number, files, patches),
+        "fingerprint": fingerprint,
         "created": datetime.now(UTC).isoformat(timespec="seconds").replace("+00:00", "Z"),
         "by": requester(),
         "ddops": __version__,
-        "budget": options.budget,
-        "graphs": options.graphs,
-        "algorithm": options.drafting.algorithm,
-        "topk": options.topk,
-        "max_running": options.limits.max_running,
-        "overlay": diffs.identity(site.overlay, patches),
-        **({"tree": patches.tree()} if patches else {}),
-        "drill": options.drill,
-        "fingerprint": fingerprint,
-        "engine": {
-            "host": "127.0.0.1",
-            "port": _port(profile, number),
-            "python": site.engine.python,
-            "model": site.model,
-            "sglang": profile.sglang,
-            "speculates": True,
-        },
-        "front": {"port": profile.ports.public},
-        "hardware": profile.hardware.model_dump(),
-        "expect": {
-            "server_info": {
-                "version": profile.sglang,
-                "speculative_algorithm": options.drafting.algorithm,
-                "speculative_num_draft_tokens": options.limits.width,
-                "max_running_requests": options.limits.max_running,
-                **_expected(profile),
-            },
-            "graphs": options.graphs,
-            "ddtree": _ddtree(options),
-            "overlay": overlay.sha256() if site.overlay.plugin else None,
-            "overlay_ranks": profile.overlay.ranks if site.overlay.plugin else 0,
-        },
-        "files": {name: hashlib.sha256(data).hexdigest() for name, data in sorted(files.items())},
     }
     text = json.dumps(manifest, indent=1, sort_keys=True).encode() + b"\n"
     return Rendered(number, str(manifest["unit"]), files, text, fingerprint)
@@ -152,28 +123,6 @@ def _possible(profile: Profile, site: Site, options: Options, patches: diffs.Dif
         raise UsageError(f"profile {profile.name} needs the plug-in", "; ".join(needs), "overlay: {plugin: true}")
 
 
-def spec(profile: Profile, site: Site, service: str) -> dict[str, Any]:
-    """Returns the part of a manifest that does not depend on the release: gates, suites and deadlines."""
-    return {
-        "format": state.FORMAT,
-        "service": service,
-        "profile": profile.name,
-        "gates": _gates(profile),
-        "suites": [[name, suites.settings_of(name, profile.suites)] for name in profile.gates.suites],
-        "deadlines": profile.deadlines.model_dump(),
-        "watch": profile.watch.model_dump(),
-        "engine": {"model": site.model},
-    }
-
-
-def _gates(profile: Profile) -> dict[str, Any]:
-    gates = profile.gates.model_dump(exclude={"suites"})
-    added = gates["smoke"].pop("request")
-    for question in gates["smoke"]["questions"]:
-        question["request"] = added  # whoever asks has it at hand
-    return gates
-
-
 def supervisor_unit() -> str:
     """Returns the text of the supervisor's template unit."""
     return _template("supervisor.service.j2").render()
@@ -188,7 +137,7 @@ def command(profile: Profile, site: Site, service: str, options: Options, number
         "model-path": site.model,
         "served-model-name": service,
         "host": "127.0.0.1",
-        "port": _port(profile, number),
+        "port": profile.ports.of_release(number),
         "context-length": profile.model.context,
         "max-running-requests": options.limits.max_running,
         **profile.launch.arguments,
@@ -212,7 +161,7 @@ def environment(profile: Profile, site: Site, service: str, options: Options, na
     own = profile.launch.environment
     tile = profile.overlay.verify_tile
     settings: dict[str, Any] = {"release": name, "platform": profile.overlay.platform, "drill": options.drill}
-    if tree := _ddtree(options):
+    if tree := options.tree:
         settings["ddtree"] = tree
     if profile.hardware.arch != "cpu":
         settings["arch"] = profile.hardware.arch
@@ -230,24 +179,9 @@ def environment(profile: Profile, site: Site, service: str, options: Options, na
     }
 
 
-def _ddtree(options: Options) -> dict[str, Any] | None:
-    """Returns the overlay's settings of DDTREE, None for another algorithm."""
-    return {"budget": options.budget, "topk": options.topk} if options.drafting.algorithm == "DDTREE" else None
-
-
 def _python_path(folder: str, *, plugin: bool, tree: bool) -> dict[str, str]:
     paths = [f"{folder}/overlay"] * plugin + [f"{folder}/tree"] * tree
     return {"PYTHONPATH": ":".join(paths)} if paths else {}
-
-
-def _expected(profile: Profile) -> dict[str, Any]:
-    read_back = ("device", "dtype", "attention-backend", "tp-size", "disable-custom-all-reduce")
-    arguments = profile.launch.arguments
-    return {name.replace("-", "_"): arguments[name] for name in read_back if name in arguments}
-
-
-def _port(profile: Profile, number: int) -> int:
-    return profile.ports.engine_base + number % 1000
 
 
 def _files(profile: Profile, site: Site, service: str, options: Options, number: int) -> dict[str, bytes]:

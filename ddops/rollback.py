@@ -22,9 +22,9 @@ def run(
 
     Returns the outcome that the host has stored or, without ``wait``, the operation's number alone.
     """
-    filed, events = following.file(agent, "rollback", to=to, by=render.requester())
+    asked = {"to": to, "by": render.requester()}
+    if wait:
+        return following.carry_out(agent, connect, report, patience, "rollback", **asked)
+    filed, _ = following.file(agent, "rollback", **asked)
     report(filed)
-    if not wait:
-        return {key: value for key, value in filed.items() if key != "event"}
-    outcome, _ = following.follow(agent, connect, filed["operation"], report, patience, events)
-    return outcome
+    return {key: value for key, value in filed.items() if key != "event"}

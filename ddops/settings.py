@@ -26,23 +26,37 @@ def _switch(text: str) -> bool:
     return known[text.lower()]
 
 
+def _number(text: str) -> int:
+    try:
+        return int(text)
+    except ValueError:
+        raise ValueError(f"'{text}' is no whole number") from None
+
+
 # what a flag and a variable can say of a release: the profile's key, and how the variable is read
 _ASKED: dict[str, tuple[str, Callable[[str], Any]]] = {
-    "budget": ("budget.default", int),
+    "budget": ("budget.default", _number),
     "graphs": ("graphs.default", _switch),
-    "max_running": ("limits.max_running", int),
+    "max_running": ("limits.max_running", _number),
     "algorithm": ("algorithm", str),
     "soak": ("soak", durations.seconds),
-    "topk": ("topk", int),
+    "topk": ("topk", _number),
 }
 _OTHERS = {
     "DDOPS_SITE": "the site file, instead of those that are found",
     "DDOPS_HOST": "the host, where --host is not given",
     "DDOPS_SERVICE": "the service, where --service is not given",
 }
+_OF_LAB = {
+    "DDOPS_LAB_DIR": "where a lab keeps its hosts; each lab has its own",
+    "DDOPS_LAB_NET": "first three octets of a lab's network; each has its own",
+    "DDOPS_LAB_NETNS": "the network namespace that holds a lab's bridge",
+    "DDOPS_LAB_CACHE": "what labs share: root file system, CPU engine, model",
+}
 VARIABLES = {
     **{f"DDOPS_{name.upper()}": f"as --{name.replace('_', '-')} of a deploy, which wins" for name in _ASKED},
     **_OTHERS,
+    **_OF_LAB,
 }
 _NOT_OURS = ("DDOPS_LAB_", "DDOPS_TEST_", "DDOPS_OVERLAY")
 

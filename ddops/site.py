@@ -5,9 +5,9 @@ from __future__ import annotations
 import os
 import re
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
-from pydantic import Field, PositiveInt, field_validator
+from pydantic import AfterValidator, Field, PositiveInt, field_validator
 
 from . import config
 from .config import Layer, Strict
@@ -16,6 +16,15 @@ from .errors import UsageError, did_you_mean
 # neither is ever an option of ssh's
 _ADDRESS = r"^[^\s@,-][^\s@,]*$"
 _JUMP = r"^[^\s,-][^\s,]*(,[^\s,-][^\s,]*)*$"
+
+
+def _absolute(path: str) -> str:
+    if not path.startswith("/"):
+        raise ValueError(f"'{path}' is not an absolute path")
+    return path
+
+
+OnHost = Annotated[str, AfterValidator(_absolute)]
 
 
 class OverlayEntry(Strict):
@@ -39,15 +48,15 @@ class HostEntry(Strict):
     known_hosts: Path | None = None
     lab: bool = False
     profile: str | None = None
-    python: str | None = None
-    model: str | None = None
-    drafter: str | None = None
+    python: OnHost | None = None
+    model: OnHost | None = None
+    drafter: OnHost | None = None
     overlay: OverlayEntry | None = None
     overrides: dict[str, Any] = Field(default_factory=dict)
 
 
 class EngineEntry(Strict):
-    python: str
+    python: OnHost
 
 
 class Notify(Strict):
@@ -58,31 +67,29 @@ class Notify(Strict):
 
 
 class Site(Strict):
-    hosts: dict[str, HostEntry] = Field(min_length=1)
+    hosts: dict[str, HostEntry]
     engine: EngineEntry
-    model: str
-    drafter: str | None = None
+    model: OnHost
+    drafter: OnHost | None = None
     overlay: OverlayEntry = Field(default_factory=OverlayEntry)
-    secrets: list[str] = Field(default_factory=list)
-    credentials: dict[str, str] = Field(default_factory=dict)
+    secrets: list[OnHost] = Field(default_factory=list)
+    credentials: dict[str, OnHost] = Field(default_factory=dict)
     notify: Notify = Field(default_factory=Notify)
     profiles: dict[str, dict[str, Any]] = Field(default_factory=dict)
 
-    @field_validator("secrets")
+    @field_validator("hosts")
     @classmethod
-    def _absolute(cls, paths: list[str]) -> list[str]:
-        if wrong := [p for p in paths if not p.startswith("/")]:
-            raise ValueError(f"'{wrong[0]}' is not an absolute path")
-        return paths
+    def _some(cls, hosts: dict[str, HostEntry]) -> dict[str, HostEntry]:
+        if not hosts:
+            raise ValueError("no host is named")
+        return hosts
 
     @field_validator("credentials")
     @classmethod
     def _variables(cls, credentials: dict[str, str]) -> dict[str, str]:
-        for name, path in credentials.items():
+        for name in credentials:
             if not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", name, re.ASCII):
                 raise ValueError(f"'{name}' cannot be the name of an environment variable")
-            if not path.startswith("/"):
-                raise ValueError(f"'{path}' is not an absolute path")
         return credentials
 
     def at(self, entry: HostEntry) -> Site:
@@ -114,7 +121,9 @@ def layers(flag: Path | None) -> list[Layer]:
     project, user, lab = candidates()
     found = [_layer(path) for path in (user, project) if path.exists()]
     if not found and lab.exists():
-        found = [_layer(lab)]
+        of_lab = _layer(lab)
+        hosts = of_lab.below("hosts")
+        found = [] if hosts and not hosts.value else [of_lab]  # none is left after 'ddops lab down'
     if not found:
         raise UsageError(
             "no site file",
@@ -154,5 +163,5 @@ def choose(site: Site, name: str | None) -> tuple[str, HostEntry]:
     raise UsageError(
         f"unknown host '{name}'",
         f"the site has {', '.join(sorted(site.hosts))}",
-        did_you_mean(name, site.hosts),
+        did_you_mean(name, site.hosts, "--host USER@ADDRESS reaches one that the site does not name"),
     )

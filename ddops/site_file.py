@@ -73,13 +73,15 @@ def _check(name: str, entry: HostEntry, site: Site, user: str | None) -> Checked
         "secrets": [*site.secrets, *site.credentials.values()],
         "user": user,
     }
-    agent = Agent(hosts.connect(name, entry), "")
+    agent, tried = Agent(hosts.connect(name, entry), ""), "ssh"
     try:
+        agent.host.connect()
+        tried = "root"
         return Checked(name, [Finding(**found) for found in agent.ask("site", about=about)])
     except Unreachable as error:
         return Checked(name, [Finding("ssh", False, _told(error))], unreachable=True)
     except DdopsError as error:
-        return Checked(name, [Finding("agent", False, _told(error))])
+        return Checked(name, [Finding(tried, False, _told(error))])
     finally:
         agent.close()
 

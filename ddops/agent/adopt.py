@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import os
 import shutil
@@ -11,7 +12,7 @@ from typing import Any
 from . import durable, errors, handmade, processes, recording, releases, service, stack, steplog, systemd
 from .errors import Refused
 from .gates.smoke import smoke
-from .layout import Layout, unit_name
+from .layout import Layout, layout_of, services, unit_name
 from .operation import Operation
 from .promote import install_rollback_script
 from .releases import MANIFEST, Release
@@ -101,6 +102,7 @@ def _inspect(layout: Layout, request: dict[str, Any]) -> tuple[systemd.Unit, dic
             f"the service is called {layout.name}, so that name is taken",
             "give the service another name: --service NAME",
         )
+    _of_nobody(name)
     unit, alias = systemd.shown(name, layout.alias)
     systemd.must_not_be_masked(unit, alias)
     if unit.load == "not-found":
@@ -144,12 +146,29 @@ def _inspect(layout: Layout, request: dict[str, Any]) -> tuple[systemd.Unit, dic
     return unit, manifest, captured
 
 
+def _of_nobody(name: str) -> None:
+    """Raises Refused for a unit that another service has adopted: its alias would start it at the boot, too."""
+    for other in services():
+        with contextlib.suppress(Refused):  # a damaged release is no proof
+            adopted = releases.load(layout_of(other), NUMBER)
+            if adopted.adopted and adopted.unit == name:
+                break
+    else:
+        return
+    raise Refused(
+        f"{name} is release {NUMBER} of {other} already",
+        "a unit belongs to one service",
+        f"ddops status --service {other}",
+    )
+
+
 def _nearest(name: str) -> str:
     import difflib
 
     listed = systemd.systemctl("list-units", "--type=service", "--all", "--plain", "--no-legend")
-    near = difflib.get_close_matches(name, [line.split()[0] for line in listed.splitlines() if line.strip()], n=1)
-    return f"did you mean {near[0]}?" if near else "systemctl list-units --type=service shows what runs"
+    stems = [line.split()[0].rpartition(".")[0] for line in listed.splitlines() if line.strip()]
+    near = difflib.get_close_matches(name.rpartition(".")[0], stems, n=1)  # all end alike
+    return f"did you mean {near[0]}.service?" if near else "systemctl list-units --type=service shows what runs"
 
 
 def _port(request: dict[str, Any], unit: systemd.Unit, argv: list[str]) -> int:

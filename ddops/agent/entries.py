@@ -128,10 +128,4 @@ def _accept_length(value: Any) -> float | None:
 
 
 def _number(value: Any) -> float | None:
-    if isinstance(value, dict):  # by concurrency: the smallest one, at which the budget tells
-        value = next((value[key] for key in sorted(value, key=_as_number)), None)
     return float(value) if isinstance(value, (int, float)) and not isinstance(value, bool) else None
-
-
-def _as_number(key: str) -> float:
-    return float(key) if str(key).replace(".", "", 1).isdigit() else float("inf")

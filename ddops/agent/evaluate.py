@@ -9,7 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 from . import baseline, evaluations, recording, releases, service, steplog
-from .errors import GateFailed, Refused
+from .errors import GateFailed, Locked, Refused
 from .gates.lossless import lossless
 from .gates.smoke import smoke
 from .layout import Layout
@@ -26,7 +26,7 @@ def evaluate(layout: Layout, suite: str, settings: dict[str, Any], by: str) -> I
 
     It is kept for the ledger; ``not_kept`` says why it could not be, '' where it is.
 
-    Raises Refused where nothing serves or an operation is under way: what answers then may change in the middle.
+    Raises Refused where nothing serves, Locked while an operation is under way: what answers may change in the middle.
     """
     release = _serving(layout)
     told: queue.SimpleQueue[str | None] = queue.SimpleQueue()
@@ -43,7 +43,7 @@ def evaluate(layout: Layout, suite: str, settings: dict[str, Any], by: str) -> I
 
 def _serving(layout: Layout) -> Release:
     if under_way := steplog.under_way(layout):
-        raise Refused(f"a {under_way['kind']} is under way", "it changes what serves", "ddops status")
+        raise Locked(f"a {under_way['kind']} is under way", "it changes what serves", "ddops status")
     release = releases.pointed(layout, layout.live)
     if release is None:
         raise Refused(f"'{layout.name}' has no live release", "nothing was adopted or deployed", "ddops status")

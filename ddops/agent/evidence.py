@@ -22,8 +22,13 @@ STACK = ("sglang", "overlay", "environment", "model", "driver")
 
 
 def combination(summary: dict[str, Any], stack: dict[str, Any] | None) -> dict[str, Any]:
-    """Returns what evidence is told by, from a release's summary and the stack that is below it."""
+    """Returns what evidence is told by, from a release's summary and the stack that is below it.
+
+    With another topk an algorithm drafts another tree: it counts as another one, ``DDTREE k4``.
+    """
     found = {key: summary.get(key) for key in (*SETTINGS, "algorithm", "overlay")}
+    if isinstance(topk := summary.get("topk"), int):
+        found["algorithm"] = f"{found['algorithm']} k{topk}"
     below = stack or summary.get("stack") or {}
     return found | {key: below.get(key) for key in BELOW}
 

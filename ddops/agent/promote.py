@@ -25,7 +25,9 @@ def promote(layout: Layout, release: Release) -> dict[str, Any]:
     The rename of the alias is the moment that counts: before it the old known-good boots, after it
     the new one does. Raises AgentError where systemd did not take the release over as it runs.
     """
-    was = systemd.show(release.unit)
+    was, alias = systemd.shown(release.unit, layout.alias)
+    if alias.load == "not-found":
+        systemd.forget_alias(layout)
     make_boot(layout, release)
     releases.point(layout.known_good, release)
     releases.point(layout.live, release)

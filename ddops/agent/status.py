@@ -40,10 +40,26 @@ def status(of: Layout, timeout: float = 30.0) -> dict[str, Any]:
             found["engine"] = _engine(release, timeout)
             found["front"] = front.state(of, release)
             found["public_port"] = front.public_port(release) or release.port
-    engine = found.get("engine") or {}
-    good = found["known_good"] and found["live"] and found["known_good"].get("release") == found["live"].get("release")
-    found["healthy"] = bool(good and engine.get("answers") and found.get("front") in ("open", "none"))
+    found["ails"] = _ails(found)
+    found["healthy"] = not found["ails"]
     return found
+
+
+def _ails(found: dict[str, Any]) -> list[str]:
+    """Returns what keeps a service from being healthy, in words; nothing where it is."""
+    live, known_good, engine = found["live"] or {}, found["known_good"] or {}, found.get("engine") or {}
+    words = []
+    if not live or "error" in live:
+        words.append("which release is live is not known" if live else "no release is live")
+    if not known_good or "error" in known_good:
+        words.append("which release is known-good is not known" if known_good else "there is no known-good")
+    if live.get("release") != known_good.get("release"):
+        words.append("the live release is not known-good")
+    if "release" in live and not engine.get("answers"):
+        words.append("the engine gives no right answer")
+    if "release" in live and found["front"] not in ("open", "none"):
+        words.append(f"the front is {found['front']}")
+    return words
 
 
 def _engine(release: releases.Release, timeout: float) -> dict[str, Any]:

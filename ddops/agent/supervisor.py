@@ -114,7 +114,7 @@ def operate(
     op.log.write("outcome", outcome=outcome["outcome"])
     op.log.close()
     stored = _store(layout, outcome)
-    _notify(layout, stored)
+    _notify(layout, stored, expected=bool(request.get("measure")))
     _write_ledger(layout)
     return stored
 
@@ -128,10 +128,14 @@ def _write_ledger(layout: Layout) -> None:
         )  # fmt: skip
 
 
-def _notify(layout: Layout, outcome: dict[str, Any]) -> None:
-    """Leaves a notice of what a person should know of: a trial that failed, a way back that failed."""
-    asked_for = outcome["kind"] == "rollback" and outcome["outcome"] == "rolled-back"
-    if asked_for or outcome["outcome"] not in ("rolled-back", "not-better", "rollback-failed"):
+def _notify(layout: Layout, outcome: dict[str, Any], *, expected: bool) -> None:
+    """Leaves a notice of what a person should know of: a trial that failed, a way back that failed.
+
+    That a cell of a sweep fails is ``expected``: it is what the sweep finds out, and its study has it.
+    """
+    asked_for = expected or outcome["kind"] == "rollback"
+    told = ("rollback-failed",) if asked_for else ("rolled-back", "not-better", "rollback-failed")
+    if outcome["outcome"] not in told:
         return
     reason = (outcome.get("reason") or {}).get("what", "")
     keys = ("operation", "kind", "by", "outcome", "reason", "release", "previous", "host")

@@ -188,6 +188,16 @@ def make_boot(layout: Layout, unit: str) -> None:
         durable.link(wanted, str(UNITS / layout.alias))
 
 
+def forget_alias(layout: Layout) -> None:
+    """Has systemd forget an alias whose unit somebody removed: it keeps such a name as a unit of its own, a dead one.
+
+    Where the name becomes a running unit's at the next reload, systemd 252 may take that one for dead as well, and
+    aborts as PID 1 when its process ends.
+    """
+    durable.remove(BOOT_WANTS / layout.alias)
+    daemon_reload()
+
+
 def boot_nothing(layout: Layout) -> None:
     """Takes the alias away: the next boot starts no release of this service."""
     durable.remove(BOOT_WANTS / layout.alias)

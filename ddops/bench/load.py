@@ -49,6 +49,8 @@ class Load:
             raise UsageError(
                 f"{self.requests} requests cannot keep {self.concurrency} streams busy", "", "more --requests"
             )
+        if self.timeout <= 0:
+            raise UsageError("a request in no time cannot be answered", f"--timeout {self.timeout:g}", "--timeout 10m")
         if not self.prompts:
             raise UsageError("no prompts", "the file of prompts is empty")
 

@@ -59,7 +59,7 @@ def measure(url: str, load: Load, slo: Slo, repeats: int, report: Callable[[Prog
                 errors[stream.error] = errors.get(stream.error, 0) + 1
         if not any(s.good for s in streams):
             what = f"{url} answered none of {len(streams)} requests"
-            raise Unreachable(what, max(errors, key=lambda e: errors[e]), "ddops status")
+            raise Unreachable(what, max(errors, key=lambda e: errors[e]), f"curl -i {url}/health; ddops status")
         runs.append(figures.of_run(streams, slo, load.concurrency))
     return Measured(runs, figures.of_repeats(runs), figures.over_time(streams, BINS), errors)
 

@@ -30,6 +30,8 @@ def run(url: str, load: Load, number: int, report: Report) -> list[Stream]:
     Raises UsageError for a URL that is none; whatever else goes wrong is a stream's error.
     """
     try:
+        if httpx.URL(url).scheme not in ("http", "https"):
+            raise httpx.InvalidURL("it does not begin with http:// or https://")
         return asyncio.run(_run(url, load, number, report))
     except httpx.InvalidURL as error:
         raise UsageError(f"'{url}' is no URL", str(error), "--url http://192.0.2.7:30000") from None

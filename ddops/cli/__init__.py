@@ -21,6 +21,9 @@ def main() -> None:
             sys.stderr.write(f"error: the output could not be written\n  {error.strerror}\n")
             os._exit(1)
         return
+    for name in ("stdin", "stdout", "stderr"):
+        if getattr(sys, name) is None:  # closed by whoever started this, with >&-
+            setattr(sys, name, open(os.devnull, "r+"))  # noqa: SIM115 - as long as the process
     signal.signal(signal.SIGINT, _interrupt)
     _start_fast()
     first_word.say(sys.argv[1:])

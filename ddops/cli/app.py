@@ -6,6 +6,7 @@ import contextlib
 import errno
 import importlib
 import os
+import re
 import sys
 import tempfile
 import traceback
@@ -25,6 +26,13 @@ _VERBS = (
 _GROUPS = ("profile", "site", "overlay", "lab", "faults")
 _MODULES = {"eval": "evaluate"}  # where it is not the verb's own name
 _NEVER_ALONE = ("version", "help")  # what stands beside another verb; what tells of all
+# what typer's checks say, in the words of people who type an option
+_OF_NUMBERS = (
+    (r"Input should be a valid integer.*", "a whole number is wanted"),
+    (r"Input should be a valid number.*", "a number is wanted"),
+    (r"Input should be greater than or equal to (\S+)", r"at least \1 is wanted"),
+    (r"Input should be less than or equal to (\S+)", r"at most \1 is wanted"),
+)
 
 
 def application(arguments: list[str]) -> typer.Typer:
@@ -100,13 +108,15 @@ def _usage(error: Exception, *, as_json: bool) -> int:
     show = getattr(error, "show", None)
     if show is None:
         return 0
+    for said, words in _OF_NUMBERS:
+        error.message = re.sub(said, words, str(error.message))  # type: ignore[attr-defined]
     show()
     if as_json:
         context = getattr(error, "ctx", None)
         what, hint = str(error.format_message()), f"{context.command_path if context else 'ddops'} -h"  # type: ignore[attr-defined]
         why = "the command line cannot be understood"
         with contextlib.suppress(output.OutputLost):
-            output.document({"error": {"code": int(ExitCode.USAGE), "what": what, "why": why, "hint": hint}})
+            output.problem(what, why, hint, ExitCode.USAGE)
     return int(ExitCode.USAGE)
 
 

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 def command(
     profile: Annotated[
-        str | None, typer.Argument(metavar="[PROFILE]", help="Only this profile: a name, or a .yaml file of your own.")
+        str | None, typer.Argument(metavar="PROFILE", help="Only this profile: a name, or a .yaml file of your own.")
     ] = None,
     host: HostOption = None,
     budget: BudgetOption = None,
@@ -50,7 +50,9 @@ def _show(book: Book, rows: list[dict[str, Any]]) -> None:
     if not rows:
         say("nothing was tried of that")
         return
-    head = f"{'budget':>6} {'graphs':6} {'algorithm':9} {'verdict':20} {'accept':>6} {'tok/s':>6} {'rel':>3} when (UTC)"
+    head = (
+        f"{'budget':>6} {'graphs':6} {'algorithm':10} {'verdict':20} {'accept':>6} {'tok/s':>6} {'rel':>3} when (UTC)"
+    )
     profile = None
     for each in rows:
         if each["profile"] != profile:
@@ -71,7 +73,7 @@ def _row(each: dict[str, Any]) -> None:
     tok_s = "-" if each["tok_s"] is None else f"{each['tok_s']:.0f}"
     when = str(each["ended"] or each["source"])[:16].replace("T", " ")
     row(
-        f"{budget:>6} {graphs:6} {algorithm:9} {verdict + more:20} {accept:>6} {tok_s:>6} "
+        f"{budget:>6} {graphs:6} {algorithm:10} {verdict + more:20} {accept:>6} {tok_s:>6} "
         f"{'-' if each['release'] is None else each['release']:>3} {when}"
     )
     if each["what"] not in (each["outcome"], "promoted"):

@@ -14,7 +14,7 @@ app = typer.Typer(help="Classify journals, and explain the rules.", no_args_is_h
 
 @app.command()
 def classify(
-    file: Annotated[str, typer.Argument(metavar="[FILE]", help="A journal; - is stdin.")] = "-",
+    file: Annotated[str, typer.Argument(metavar="FILE", help="A journal; - is stdin.")] = "-",
     plain: Annotated[bool, typer.Option("--plain", help="Lines of a log, not journalctl's JSON.")] = False,
     phase: Annotated[str, typer.Option(metavar="PHASE", help="trial, promoted, starting or stopping.")] = "trial",
     unit: Annotated[list[str] | None, typer.Option("--unit", metavar="U", help="The service's unit.")] = None,

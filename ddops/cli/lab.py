@@ -91,7 +91,7 @@ def up(
     binds = (*_engine_binds(lab), *(Bind.parse(text) for text in bind or []))
     options = HostOptions(Disk.parse(disk), mem, binds, reboot_delay)
     hosts = lab.up(*names, options=options)
-    _report(f"hint: ssh -F {lab.config.ssh_config} {names[0]}")
+    _report(f"hint: ssh -F {lab.config.ssh_config} {names[0]}; ddops lab demo does the main job on one with an engine")
     if as_json:
         _print_json(hosts)
 
@@ -209,7 +209,7 @@ def exec_(
     """Run a command in a host without its network or sshd."""
     from ddops.lab.inside import exec_command
 
-    argv = exec_command(_lab().host(name), *command)
+    argv = exec_command(_lab().host(name), *(command[1:] if command[0] == "--" else command))
     os.execvp(argv[0], argv)  # noqa: S606
 
 

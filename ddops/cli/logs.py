@@ -43,6 +43,9 @@ def command(
         return 0
     for entry in entries:
         output.data(_line(entry))
+    if not entries:
+        of = f"release {release} of {agent.service}" if release is not None else agent.service
+        output.say(f"the host's journal has no line of {of}\n\nhint: ddops doctor says how it is kept")
     return 0
 
 

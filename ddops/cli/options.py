@@ -26,6 +26,7 @@ PatienceOption = Annotated[
     typer.Option("--patience", metavar="TIME", help="Look for a lost host for so long (then exit 6; it goes on)."),
 ]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print one JSON document on stdout.")]
+JsonEventsOption = Annotated[bool, typer.Option("--json", help="Print JSON on stdout: an event a line.")]
 JsonLinesOption = Annotated[bool, typer.Option("--json", help="Print JSON on stdout: a line a cell, then the result.")]
 
 OfflineOption = Annotated[

@@ -34,10 +34,16 @@ def tell(kind: str, outcome: dict[str, Any], *, as_json: bool) -> int:
     if down := outcome.get("rollback"):
         say(f"  rollback {down['what']}")
         say(f"           {down.get('why', '')}")
-    say(f"  live     release {host.get('live')}, known-good {host.get('known_good')}, boots {host.get('boots')}")
+    live, known_good = (_pointed(host.get(name)) for name in ("live", "known_good"))
+    say(f"  live     release {live}, known-good {known_good}, boots {host.get('boots')}")
     hint = (reason or {}).get("hint")
+    if (kind, outcome["outcome"]) == ("rollback", "unchanged"):
+        hint = "ddops rollback --to N goes to a release that was promoted earlier; ddops history lists them"
     if code is ExitCode.SERVICE_DOWN:
         hint = (outcome.get("rollback") or reason or {}).get("hint")
+        if host.get("active", "active") != "active":
+            say(f"  down     {host.get('unit')} is {host['active']} by now, whatever was seen of it before")
+            hint = hint or f"systemctl status {host.get('unit')} on the host; ddops rollback"
     if hint:
         say(f"\nhint: {hint}")
     try:
@@ -49,6 +55,13 @@ def tell(kind: str, outcome: dict[str, Any], *, as_json: bool) -> int:
         lost.exit_code = code or lost.exit_code  # the exit code is the host's truth all the same
         raise
     return int(code)
+
+
+def _pointed(release: Any) -> str:
+    """Returns what a pointer names; one that is damaged has its error instead of a release."""
+    if isinstance(release, dict):
+        return f"not known ({release['error']['what']})"
+    return "none" if release is None else str(release)
 
 
 def _sentence(kind: str, outcome: dict[str, Any]) -> str:

@@ -89,5 +89,10 @@ def error(what: str, why: str, hint: str, code: int, *, as_json: bool) -> int:
         say(f"\nhint: {hint}")
     if as_json:
         with contextlib.suppress(OutputLost):  # it has been said above
-            document({"error": {"code": int(code), "what": what, "why": why, "hint": hint}})
+            problem(what, why, hint, code)
     return int(code)
+
+
+def problem(what: str, why: str, hint: str, code: int) -> None:
+    """Writes an error's document, on one line: it may come after others that are a line each; raises as ``data``."""
+    data(json.dumps({"error": {"code": int(code), "what": what, "why": why, "hint": hint}}))

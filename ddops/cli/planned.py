@@ -53,12 +53,13 @@ def show(made: Plan, say: Callable[[str], None]) -> None:
     row("overlay", f"sha256 {plan['overlay'][:12]}")
     row("exposure", f"{plan['exposure'] or 'not known'} (systemd-analyze security: 0 sandboxed, 10 not at all)")
     if made.differences is not None:
-        _changes(made.differences, say)
+        against = "all: nothing is live" if plan["live"] is None else "none against the live release"
+        _changes(made.differences, against, say)
     say(f"  no service: {made.no_service()}; then a soak of {plan['soak_s']:g} s with users on it")
 
 
-def _changes(differences: list[Difference], say: Callable[[str], None]) -> None:
-    say("  changes   " + ("none against the live release" if not differences else "against the live release:"))
+def _changes(differences: list[Difference], none: str, say: Callable[[str], None]) -> None:
+    say("  changes   " + (none if not differences else "against the live release:"))
     for part in differences:
         say(f"    {paint(part.part, 'bold')}")
         for line in part.lines:

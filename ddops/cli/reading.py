@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import contextlib
-import difflib
 import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import IO
 
-from ..errors import UsageError
+from ..errors import UsageError, did_you_mean
 
 
 @contextlib.contextmanager
@@ -47,9 +46,6 @@ def suite(word: str, problems: Path | None) -> None:
     from ..evaluate import SUITES
 
     if word not in SUITES:
-        near = difflib.get_close_matches(word, SUITES, n=1)
-        raise UsageError(
-            f"no suite '{word}'", f"known are: {', '.join(SUITES)}", f"did you mean {near[0]}?" if near else ""
-        )
+        raise UsageError(f"no suite '{word}'", f"known are: {', '.join(SUITES)}", did_you_mean(word, SUITES))
     if problems and word != "coding":
         raise UsageError(f"{word} has no problems", "--problems is for coding")

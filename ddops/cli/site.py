@@ -47,4 +47,6 @@ def check(host: HostOption = None, site: SiteOption = None, as_json: JsonOption 
                 output.data(f"  {'ok   ' if finding.good else 'WRONG'} {finding.name}: {finding.text}")
     if all(each.good for each in found):
         return int(ExitCode.OK)
+    if not as_json:
+        output.say("\nhint: correct the site file, or the host; ddops doctor says why each matters")
     return int(ExitCode.UNREACHABLE if any(each.unreachable for each in found) else ExitCode.REFUSED)

@@ -23,13 +23,16 @@ def command(
 def _print(found: dict[str, Any]) -> None:
     import sys
 
-    from .output import data, paint
+    from .output import data, paint, say
 
     def row(name: str, text: str) -> None:
         data(f"  {name:11} {text}")
 
     health = paint("healthy", "green", sys.stdout) if found["healthy"] else paint("NOT HEALTHY", "red", sys.stdout)
+    current = found["under_way"]
     data(f"{found['service']} on {found['host']}: {health}")
+    if found["ails"]:
+        row("because", "; ".join(([f"a {current['kind']} is under way"] if current else []) + found["ails"]))
     row("live", _release(found["live"]))
     row("known-good", _release(found["known_good"]))
     engine = found.get("engine")
@@ -40,8 +43,9 @@ def _print(found: dict[str, Any]) -> None:
         row("engine", f"{engine['active']}, pid {engine['main_pid']}, {answers}")
         row("front", found["front"].replace("none", "none: the release owns the public port itself"))
     row("boots", str(found["boots"]))
-    row("supervisor", found["supervisor"])
-    if current := found["under_way"]:
+    watched = found["supervisor"] == "active"
+    row("supervisor", found["supervisor"] + ("" if watched else ": nobody watches the service; ddops doctor"))
+    if current:
         row("under way", f"{current['kind']} by {current['by']} since {current['time']}, at step {current['step']}")
     if stop := found["paused"]:
         row("paused", f"by {stop['by']} since {stop['since']}: {stop['reason'] or 'no reason was given'}")
@@ -53,6 +57,10 @@ def _print(found: dict[str, Any]) -> None:
         row("last", f"{last['kind']}: {last['outcome']}, {last['ended']}")
         if last.get("reason"):
             row("", last["reason"]["what"])
+    if found["ails"]:
+        on = f"--service {found['service']}"
+        goes_on = current and watched
+        say(f"\nhint: ddops watch {on} shows how it goes" if goes_on else f"\nhint: ddops rollback {on}; ddops doctor")
 
 
 def _release(release: dict[str, Any] | None) -> str:

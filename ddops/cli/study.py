@@ -13,18 +13,23 @@ from .options import JsonLinesOption
 
 def command(
     study: Annotated[
-        Path | None, typer.Argument(metavar="[STUDY]", help="A file that a sweep wrote; none: list those there are.")
+        Path | None, typer.Argument(metavar="STUDY", help="A file that a sweep wrote; none: list those there are.")
     ] = None,
     csv: Annotated[Path | None, typer.Option(metavar="FILE", help="Write a row for each cell and concurrency.")] = None,
     plot: Annotated[Path | None, typer.Option(metavar="FILE", help="Draw it: FILE.svg or FILE.png.")] = None,
     as_json: JsonLinesOption = False,
 ) -> int:
     """Show what a sweep has found: table, failures with their lines, ceilings, plots."""
-    from ..sweep import rows
+    from ..errors import UsageError
+    from ..sweep import picture, rows
     from ..sweep import study as studies
     from . import output, swept
 
+    if plot:
+        picture.check(plot)
     if study is None:
+        if csv or plot:
+            raise UsageError("which study?", "none is named", "ddops study lists them; ddops study FILE --csv FILE")
         found = studies.listed(studies.folder())
         for one in found if as_json else ():
             output.data(json.dumps(rows.result_json(one, 0) | {"began": one.head["time"]}))

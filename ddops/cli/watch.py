@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from .options import HostOption, JsonOption, ServiceOption, SiteOption
+from .options import HostOption, JsonEventsOption, ServiceOption, SiteOption
 
 
 def command(
-    host: HostOption = None, service: ServiceOption = None, site: SiteOption = None, as_json: JsonOption = False
+    host: HostOption = None, service: ServiceOption = None, site: SiteOption = None, as_json: JsonEventsOption = False
 ) -> int:
     """Watch a service live, until Ctrl-C (--json: an event a line)."""
     import json

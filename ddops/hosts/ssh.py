@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import logging
+import socket
 from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
@@ -11,6 +12,7 @@ from typing import Any
 
 import fabric
 import paramiko
+from paramiko.ssh_exception import NoValidConnectionsError
 
 from .. import quoting
 from ..errors import Unreachable, UsageError
@@ -60,6 +62,13 @@ class SshChannel:
 
     def close(self) -> None:
         self._channel.close()
+
+
+def _why(error: Exception) -> str:
+    """Returns why there is no connection; of several addresses that were tried, why there is none to each."""
+    if isinstance(error, NoValidConnectionsError):
+        return "; ".join(f"{at[0]} port {at[1]}: {_why(one)}" for at, one in error.errors.items())
+    return (isinstance(error, OSError) and error.strerror) or str(error) or type(error).__name__
 
 
 class SshHost:
@@ -162,11 +171,19 @@ class SshHost:
             raise UsageError(
                 f"{self._connection.host}:{self._connection.port} is no address", str(error), "correct the address"
             ) from None
+        except socket.gaierror as error:
+            hop = self._stuck()
+            key = "address" if hop is self._connection else "jump"
+            raise Unreachable(
+                f"cannot connect to {self._called(hop)}",
+                f"nobody knows the name {hop.host}: {error.strerror}",
+                "correct the address"
+                if "@" in self.name  # no site file names it
+                else f"correct '{key}' of {self.name} in the site file; or HostName in ssh_config",
+            ) from None
         except (OSError, EOFError, paramiko.SSHException) as error:
             raise Unreachable(
-                f"cannot connect to {self._called(self._stuck())}",
-                str(error) or type(error).__name__,
-                f"try by hand: {self._by_hand()}",
+                f"cannot connect to {self._called(self._stuck())}", _why(error), f"try by hand: {self._by_hand()}"
             ) from None
 
     def close(self) -> None:

@@ -177,8 +177,13 @@ class Lab:
     def _locked(self) -> Iterator[None]:
         """One change of the lab at a time."""
         _need_root()
-        self.config.state.mkdir(parents=True, exist_ok=True)
-        with (self.config.state / "lock").open("w") as lock:
+        try:
+            self.config.state.mkdir(parents=True, exist_ok=True)
+            lock = (self.config.state / "lock").open("w")
+        except OSError as error:
+            why = error.strerror or str(error)
+            raise LabError(f"cannot write to {self.config.state}", why, "DDOPS_LAB_DIR names another folder") from None
+        with lock:
             fcntl.flock(lock, fcntl.LOCK_EX)
             yield
 

@@ -5,7 +5,7 @@ import shutil
 import uuid
 from pathlib import Path
 
-from ddops.lab import spec
+from ddops.lab import network, spec
 from ddops.lab.command import run
 from ddops.lab.config import LabConfig
 from ddops.lab.errors import LabError
@@ -28,13 +28,19 @@ def make_client_key(config: LabConfig) -> None:
 def make_host(host: Host, options: HostOptions, rootfs: Path) -> None:
     """Makes the folder aside and renames it: a host exists whole or not at all.
 
-    Raises LabError where the network has no address left.
+    Raises LabError where the network has no address left, or another lab has this one's.
     """
     config = host.config
     used = {other.spec.index for other in all_hosts(config)}
     index = next((i for i in range(_FIRST, _LAST + 1) if i not in used), 0)
     if not index:
         raise LabError(f"no address left for {host.name}", f"{len(used)} hosts are up", "ddops lab down NAME")
+    if (link := f"{config.tag}-{index}") in network.links(config):
+        raise LabError(
+            f"{config.net}.{index} is another lab's",
+            f"the link {link} is there, and no host in {config.hosts} has it",
+            "DDOPS_LAB_NET names another network for this lab, DDOPS_LAB_DIR the folder of that one",
+        )
     machine_id = uuid.uuid4().hex
     aside = config.hosts / f".new-{host.name}"
     shutil.rmtree(aside, ignore_errors=True)
@@ -52,7 +58,7 @@ def make_host(host: Host, options: HostOptions, rootfs: Path) -> None:
             name=host.name,
             index=index,
             address=f"{config.net}.{index}",
-            link=f"{config.tag}-{index}",
+            link=link,
             tap=f"{config.tag}t{index}",
             bridge=config.bridge,
             netns=config.netns,

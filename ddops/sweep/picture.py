@@ -12,7 +12,7 @@ from .rows import ceilings, known_good, rows
 from .study import Study
 
 KINDS = (".svg", ".png")
-# told apart by those who see no red or no green as well (Okabe and Ito); graphs on and off by marker and dash
+# a kind each, told apart by those who see no red or no green as well (Okabe and Ito); graphs by marker and dash
 _COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00")
 _BAD, _GREY = "#B00020", "#777777"
 _MARKS: dict[str, tuple[str, str, int, str]] = {  # marker, colour, size, what the legend says
@@ -51,14 +51,17 @@ def write(study: Study, path: Path) -> None:
     check(path)
     pyplot = _pyplot()
     lines = lines_of([r.cell for r in study.found if r.status != "impossible"])
-    strip = 0.5 + 0.45 * len(lines)
+    streams = [int(c) for c in study.question["measure"]["concurrency"]]
+    strip = 0.5 + 0.3 * len(lines)
+    heights = (*[2.4] * len(streams), 2.2, strip)
     with pyplot.rc_context({"svg.hashsalt": "ddops", "svg.fonttype": "none", "font.size": 10}):
-        figure, (speed, accepted, passed) = pyplot.subplots(
-            3, 1, figsize=(10, 6 + strip), sharex=True, height_ratios=(3.4, 2.2, strip), layout="constrained"
+        figure, panels = pyplot.subplots(
+            len(heights), 1, figsize=(10, 0.6 + sum(heights)), sharex=True, height_ratios=heights, layout="constrained"
         )
-        _curves(study, lines, speed, accepted)
+        *speeds, accepted, passed = panels
+        _curves(study, lines, dict(zip(streams, speeds, strict=True)), accepted)
         _strip(study, lines, passed)
-        _finish(study, speed, accepted, passed)
+        _finish(study, dict(zip(streams, speeds, strict=True)), accepted, passed)
         figure.suptitle(_title(study), fontsize=11, x=0.02, ha="left")
         figure.legend(loc="outside right upper", fontsize=8, frameon=False)
         try:
@@ -85,37 +88,50 @@ def _name(line: Line, lines: list[Line]) -> str:
     return ", ".join(parts)
 
 
-def _curves(study: Study, lines: list[Line], speed: Any, accepted: Any) -> None:
+def _curves(study: Study, lines: list[Line], speeds: dict[int, Any], accepted: Any) -> None:
+    """Draws each line in every panel: a panel for each concurrency, since their tokens a second are far apart."""
     found = [row for row in rows(study) if row["status"] == "good" or row["projected_tok_s"] is not None]
-    streams = [int(c) for c in study.question["measure"]["concurrency"]]
     kinds = list(dict.fromkeys((line.drafting, line.max_running) for line in lines))
-    projected = False
+    levels = _levels(study, lines)
     for line in lines:
         of_line = [row for row in found if of_json(row).line == line]
-        look = {"marker": "o" if line.graphs else "s", "linestyle": "-" if line.graphs else "--"}
-        for at, concurrency in enumerate(streams):
+        colour = _COLOURS[kinds.index((line.drafting, line.max_running)) % len(_COLOURS)]
+        level = line in levels
+        name = _name(line, lines) + (f", budget {levels[line]}" if level else "")
+        for at, (concurrency, speed) in enumerate(speeds.items()):
             of_curve = [row for row in of_line if row["concurrency"] == concurrency]
-            kind = kinds.index((line.drafting, line.max_running))
-            colour = _COLOURS[(at + kind * len(streams)) % len(_COLOURS)]
-            label = f"{_name(line, lines)}, {concurrency} at a time"
-            _curve(speed, of_curve, "tok_s", {**look, "color": colour, "label": label})
+            look = _look(line, level=level) | {"color": colour, "label": "" if at else name}
+            _curve(speed, of_curve, "tok_s", look, level=level)
             for row in of_curve:
                 if row["tok_s_min"] is not None:
                     speed.plot([row["budget"]] * 2, [row["tok_s_min"], row["tok_s_max"]], color=colour, alpha=0.5)
                 if row["projected_tok_s"] is not None:
                     speed.plot(row["budget"], row["projected_tok_s"], "_", color=colour, ms=20, mew=1.4)
-                    projected = True
             if at == 0:
-                _curve(accepted, of_curve, "accept_length", {**look, "color": colour})
-    if projected:
-        speed.plot(
-            [], [], "_", color=_GREY, ms=20, mew=1.4, label="projected: the base's tok/s x\nratio of accept lengths"
-        )
+                _curve(accepted, of_curve, "accept_length", look | {"label": ""}, level=level)
+    if any(row["projected_tok_s"] is not None for row in found):
+        label = "projected: the base's tok/s x\nratio of accept lengths"
+        next(iter(speeds.values())).plot([], [], "_", color=_GREY, ms=20, mew=1.4, label=label)
 
 
-def _curve(axes: Any, of: list[dict[str, Any]], key: str, look: dict[str, Any]) -> None:
+def _levels(study: Study, lines: list[Line]) -> dict[Line, int]:
+    """Returns the lines of a single budget, with it, where others have more: plain decoding, a chain."""
+    tried = {line: {r.cell.budget for r in study.found if r.cell.line == line} for line in lines}
+    trees = any(len(budgets) > 1 for budgets in tried.values())
+    return {line: min(budgets) for line, budgets in tried.items() if trees and len(budgets) == 1}
+
+
+def _look(line: Line, *, level: bool) -> dict[str, Any]:
+    if level:
+        return {"linestyle": "-." if line.graphs else ":"}
+    return {"marker": "o" if line.graphs else "s", "linestyle": "-" if line.graphs else "--"}
+
+
+def _curve(axes: Any, of: list[dict[str, Any]], key: str, look: dict[str, Any], *, level: bool) -> None:
     points = [(row["budget"], row[key]) for row in of if row[key] is not None]
-    if points:
+    if points and level:
+        axes.axhline(points[0][1], **look)
+    elif points:
         axes.plot([x for x, _ in points], [y for _, y in points], **look)
 
 
@@ -143,20 +159,28 @@ def _why(result: Result) -> str:
     return (result.faults[-1]["rule"] if result.faults else result.step) if result.status == "bad" else ""
 
 
-def _finish(study: Study, speed: Any, accepted: Any, passed: Any) -> None:
-    speed.set_ylabel("tokens a second, all streams")
+def _finish(study: Study, speeds: dict[int, Any], accepted: Any, passed: Any) -> None:
+    for concurrency, speed in speeds.items():
+        speed.set_ylabel(f"tokens a second,\n{concurrency} at a time")
+        speed.set_ylim(bottom=0)
     accepted.set_ylabel("tokens a verify step")
-    passed.set_xlabel("budget B: draft-tree nodes (verify width N = B + 1)")
-    passed.set_xticks(sorted({r.cell.budget for r in study.found}))
-    speed.set_ylim(bottom=0)
     accepted.set_ylim(bottom=1)  # plain decoding
+    passed.set_xlabel("budget B: draft-tree nodes (verify width N = B + 1)")
+    budgets = sorted({r.cell.budget for r in study.found})
+    if budgets[-1] > 16 * budgets[0]:
+        passed.set_xscale("log", base=2)
+    passed.set_xticks(budgets, [str(budget) for budget in budgets], minor=False)
+    passed.set_xticks([], minor=True)
     base = known_good(study)
-    for axes in (speed, accepted, passed):
+    first = next(iter(speeds.values()))
+    for axes in (*speeds.values(), accepted, passed):
         axes.margins(x=0.07)
         axes.grid(alpha=0.25)
         axes.spines[["top", "right"]].set_visible(False)
         if base is not None:
-            label = f"known-good: budget {base}" if axes is speed else ""
+            label = f"known-good: budget {base}" if axes is first else ""
             axes.axvline(base, color="#999999", linewidth=1, linestyle=":", label=label)
-    said = [str(c) for c in ceilings(study) if c.budget is not None or c.fails_at is not None]
-    speed.set_title("\n".join(said[:4]), fontsize=9, loc="left", color="#444444")
+    levels = _levels(study, lines_of([r.cell for r in study.found]))
+    told = [c for c in ceilings(study) if c.line not in levels or c.fails_at is not None]
+    said = [str(c) for c in told if c.budget is not None or c.fails_at is not None]
+    first.set_title("\n".join(said[:4]), fontsize=9, loc="left", color="#444444")

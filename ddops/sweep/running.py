@@ -68,13 +68,14 @@ def run(
         _store(study, result, report)
         if result.down:
             return stopped(study, DOWN)
-        if strikes >= _STRIKES:
+        again = result.status == "unknown" and tries[cell] < TRIES
+        if not again:
+            known[cell] = result
+        # ... or all that there were, of fewer cells
+        if strikes >= _STRIKES or (strikes == sum(tries.values()) and not again and choose(known) is None):
             code = ExitCode(result.code or ExitCode.ROLLED_BACK)
             return stopped(study, Ended(f"{strikes} tries in a row told nothing of a release: {result.reason}", code))
-        if result.status == "unknown" and tries[cell] < TRIES:
-            continue
         failures += result.status == "bad"
-        known[cell] = result
     return stopped(study, Ended("done"))
 
 

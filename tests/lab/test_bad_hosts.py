@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import subprocess
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -88,7 +89,12 @@ def test_a_stranger_on_the_public_port_is_left_alone(served: ServiceHost) -> Non
     assert "port 8000 (the public port)" in said["what"]
     assert f"{unit}.service" in said["why"]
 
-    assert served.ddops("status").code == 9
+    ran = served.ddops("status")
+    assert (ran.code, ran.document["ails"]) == (9, [f"the front is {ran.document['front']}"])
+    assert ran.document["front"] not in ("open", "none")
+    told_to_people = subprocess.run(served.argv("status"), env=served.environment, capture_output=True, text=True)
+    assert told_to_people.returncode == 9, told_to_people.stderr
+    assert "hint: ddops rollback --service lab; ddops doctor" in told_to_people.stderr
     pid = served.main_pid("lab-0001.service")
     ran = served.ddops("rollback")
     assert ran.code == 4, "users do not reach known-good"
@@ -105,6 +111,7 @@ def test_a_unit_that_cannot_be_adopted_is_named_and_nothing_is_installed(stub: S
         said = told(stub.ddops("adopt", "sglagn"))
         assert said["what"] == "sglagn.service is not on this host"
         assert said["hint"] == "did you mean sglang.service?"
+        assert told(stub.ddops("adopt", "kimi"))["hint"].startswith("systemctl list-units"), "all units end in .service"
         for name in ("../../etc/passwd", "ünit", "a b", "*", "x" * 300):
             assert "cannot be the name of a service unit" in told(stub.ddops("adopt", name))["what"]
         assert "not running" in told(stub.ddops("adopt", "emergency"))["what"]

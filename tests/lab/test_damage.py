@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import subprocess
 
 import pytest
 
@@ -17,14 +18,25 @@ def test_a_second_adoption_is_refused_and_leaves_release_0(adopted: ServiceHost)
     ran = adopted.ddops("adopt", "sglang.service")
     assert ran.code == 5
     assert adopted.file(f"{STATE}/releases/0000/manifest.json")
-    assert adopted.ddops("status").code == 0
+    ran = adopted.ddops("adopt", "sglang.service", "--profile", "b300")
+    assert (ran.code, ran.document["error"]["what"]) == (5, "sglang.service is release 0 of lab already")
+    assert ran.document["error"]["hint"] == "ddops status --service lab"
+    ran = adopted.ddops("status")
+    assert (ran.code, ran.document["ails"]) == (0, [])
+    adopted.on("sh", "-c", "journalctl --rotate && journalctl --vacuum-time=1us")
+    logs = subprocess.run(adopted.argv("logs"), env=adopted.environment, capture_output=True, text=True, check=True)
+    assert logs.stdout or "the host's journal has no line of lab" in logs.stderr
 
 
 @pytest.mark.parametrize("damage", ["garbage", "{}", "[1]", '{"release": 99, "sha256": ""}'])
 def test_a_damaged_pointer_does_not_stop_a_named_rollback(served: ServiceHost, damage: str) -> None:
     for name in ("known-good", "live"):
         served.write(f"{STATE}/{name}", damage)
-    assert served.ddops("rollback").code == 5
+    ran = served.ddops("rollback")
+    assert ran.code == 5
+    assert "known-good not known (" in ran.stderr
+    assert "{'error'" not in ran.stderr
+    assert "which release is known-good is not known" in served.ddops("status").document["ails"]
 
     ran = served.ddops("rollback", "--to", "1")
     assert ran.code == 0, ran.stderr
@@ -59,6 +71,20 @@ def test_an_edited_unit_of_known_good_is_found_before_anything_stops(served: Ser
     served.bring_down("lab-0001.service")
     assert served.ddops("rollback").code == 0, "a rollback puts the release's own text back"
     assert served.ask() == "Paris"
+
+
+def test_a_known_good_whose_unit_file_was_removed_is_told_and_the_way_to_another_one_holds(served: ServiceHost) -> None:
+    """systemd keeps the dangling alias as a dead unit, and may take the one that runs for it when the alias moves."""
+    assert served.deploy(12).code == 0
+    for to in (1, 2):
+        served.on("sh", "-c", "rm /etc/systemd/system/lab-00*.service && systemctl daemon-reload")
+        removed = f"lab-{3 - to:04d}.service"
+        [host] = served.ddops("doctor").document["hosts"]
+        assert f"{removed} is not there" in [c["found"] for c in host["checks"] if c["state"] == "bad"]
+        ran = served.ddops("rollback", "--to", str(to))
+        assert ran.code == 0, ran
+        served.assert_whole(to)
+        assert served.active(f"lab-{to:04d}.service") == "active"
 
 
 def test_a_failure_before_the_stop_leaves_known_good_as_it_runs(served: ServiceHost) -> None:

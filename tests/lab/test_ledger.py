@@ -118,4 +118,4 @@ def test_a_lost_database_stops_nothing_and_a_lost_host_leaves_the_copy(served: S
         served.argv("evidence", "--offline"), env=served.environment, capture_output=True, text=True, check=True
     )
     assert "copy: as stub told it" in table.stderr
-    assert "    12 off    NGRAM     good" in table.stdout
+    assert "    12 off    NGRAM      good" in table.stdout

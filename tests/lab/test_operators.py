@@ -67,7 +67,14 @@ def test_an_operation_without_its_supervisor_is_told_and_ended(served: ServiceHo
     assert ran.document["error"]["what"].startswith(f"operation {DEPLOY} was left half done")
     assert ran.document["error"]["why"].endswith("at step load")
     assert served.active(SUPERVISOR) == "inactive", "it was started behind the operator's back"
-    assert served.ddops("status").code == 9
+    ran = served.ddops("status")
+    assert (ran.code, ran.document["under_way"]["operation"]) == (9, DEPLOY)
+    assert "the live release is not known-good" in ran.document["ails"]
+    assert served.ddops("eval", "smoke").code == 7
+    told = subprocess.run(served.argv("status"), env=served.environment, capture_output=True, text=True, check=False)
+    assert "supervisor  inactive: nobody watches the service" in told.stdout
+    assert "because     a deploy is under way; " in told.stdout
+    assert "hint: ddops rollback --service lab" in told.stderr, "it does not go on by itself"
 
     assert served.ddops("rollback").code == 0
     assert served.finish(client)[0] == 3

@@ -1,5 +1,6 @@
 """What a user types for a host is checked before anything is made."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -7,6 +8,7 @@ import pytest
 from ddops.lab.config import LabConfig
 from ddops.lab.errors import LabError
 from ddops.lab.host import Host
+from ddops.lab.lab import Lab
 from ddops.lab.options import Bind, Disk, HostOptions
 
 
@@ -70,3 +72,14 @@ def test_the_environment_names_the_folders(monkeypatch: pytest.MonkeyPatch, tmp_
     monkeypatch.setenv("DDOPS_LAB_NET", "10.1.2")
     config = LabConfig.from_environment()
     assert config == LabConfig(tmp_path / "state/ddops/lab", tmp_path / "built", "10.1.2")
+
+
+def test_a_lab_that_cannot_be_made_says_which_variable_would_help(lab: Lab, booted: str, tmp_path: Path) -> None:
+    with pytest.raises(LabError, match="is another lab's") as caught:
+        Lab(replace(lab.config, state=tmp_path)).up("zz")
+    assert "DDOPS_LAB_NET" in caught.value.hint
+    assert not list((tmp_path / "hosts").iterdir()), "nothing is half made"
+    with pytest.raises(LabError, match="cannot write to /proc/none") as caught:
+        Lab(replace(lab.config, state=Path("/proc/none"))).up("zz")
+    assert "DDOPS_LAB_DIR" in caught.value.hint
+    assert lab.exec(booted, "true").returncode == 0

@@ -20,6 +20,7 @@ def test_rollback_of_a_healthy_known_good_restarts_nothing(served: ServiceHost) 
         ran = served.ddops("rollback")
         assert ran.code == 0
         assert ran.document["outcome"] == "unchanged"
+    assert "hint: ddops rollback --to N goes to a release that was promoted earlier" in ran.stderr
     assert served.main_pid("lab-0001.service") == pid
     assert served.pointer("known-good") == 1
 

@@ -86,6 +86,8 @@ def test_an_unknown_or_changed_host_key_is_refused_until_it_is_accepted(adopted:
     ran = host.ddops("status")
     assert ran.code == 5
     assert first in ran.document["error"]["why"]
+    checked = host.ddops("site", "check")
+    assert (checked.code, checked.document["hosts"][0]["findings"][0]["name"]) == (5, "ssh")
     assert let_in(host) == before, "nobody logs in to a host that is not known"
     accept(ran.document["error"]["hint"])
     assert host.ddops("status").code == 0
@@ -118,6 +120,7 @@ def test_a_user_needs_sudo_without_a_password_and_is_told_the_rule(adopted: Serv
     ops.write("/etc/sudoers.d/ops", "ops ALL=(ALL) PASSWD: ALL\n")
     with unchanged(ops):
         assert "a password is required" in ops.ddops("status").document["error"]["why"]
+        assert ops.ddops("site", "check").document["hosts"][0]["findings"][0]["name"] == "root"
     ops.on("rm", "/etc/sudoers.d/ops")
     with unchanged(ops):
         ran = ops.deploy(8)

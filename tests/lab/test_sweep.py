@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from .service_host import ServiceHost, wait_for
+from .service_host import STATE, ServiceHost, wait_for
 
 pytestmark = pytest.mark.lab
 
@@ -53,6 +53,7 @@ def test_a_sweep_whose_client_is_killed_goes_on_and_finds_the_ceiling(served: Se
     assert [(served.outcome(BASE + n) or {})["outcome"] for n in range(4)] == [
         *("measured", "measured", "rolled-back", "rolled-back")
     ]
+    assert served.on("find", f"{STATE}/notices", "-name", "*.json", check=False) == "", "a sweep is told by its study"
     assert served.starts("lab-0001.service") == 5, "known-good came back after each cell"
     served.assert_whole(1)
     assert len(csv.read_text().splitlines()) == 1 + 4 * 2

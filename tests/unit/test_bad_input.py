@@ -44,9 +44,18 @@ def ddops(folder: Path, *args: str) -> tuple[int, dict[str, Any], str]:
     ("args", "what", "hint"),
     [
         (["deploy", "lba"], "unknown profile 'lba'", "did you mean 'lab'?"),
-        (["deploy", "../../etc/passwd"], "unknown profile '../../etc/passwd'", ""),
+        (
+            ["deploy", "../../etc/passwd"],
+            "unknown profile '../../etc/passwd'",
+            "ddops profile list; or a .yaml file of your own",
+        ),
         (["deploy", "no.yaml"], "cannot read no.yaml", ""),
         (["status", "--host", "gpu1"], "unknown host 'gpu1'", "did you mean 'gpu-1'?"),
+        (
+            ["status", "--host", "elsewhere"],
+            "unknown host 'elsewhere'",
+            "--host USER@ADDRESS reaches one that the site does not name",
+        ),
         (["status", "--host", "root@-oProxyCommand=id"], "'root@-oProxyCommand=id' is no host", "--host ops@192.0.2.7"),
         (["status", "--host", "root@"], "'root@' is no host", "--host ops@192.0.2.7"),
         (["status", "--host", "root@" + "x" * 300], "is no address", "correct the address"),
@@ -67,6 +76,11 @@ def ddops(folder: Path, *args: str) -> tuple[int, dict[str, Any], str]:
         (["deploy", "lab", "--service=../../etc"], "cannot be a service name", "--service NAME"),
         (["deploy", "lab", "--service="], "cannot be a service name", "--service NAME"),
         (["adopt", "u", "--profile", "lab", "--service=--now"], "cannot be a service name", "--service NAME"),
+        (["eval", "smok"], "no suite 'smok'", "did you mean 'smoke'?"),
+        (["faults", "explain", "illegal"], "no rule illegal", "did you mean 'illegal-memory-access'?"),
+        (["bench", "--url", "gpu-1:30000"], "'gpu-1:30000' is no URL", "--url http://192.0.2.7:30000"),
+        (["bench", "--url", "http://h", "--timeout", "0"], "a request in no time", "--timeout 10m"),
+        (["study", "--csv", "x.csv"], "which study?", "ddops study lists them; ddops study FILE --csv FILE"),
     ],
 )
 def test_a_wrong_value_ends_with_2_and_the_next_step(args: list[str], what: str, hint: str, tmp_path: Path) -> None:
@@ -97,6 +111,21 @@ def test_what_the_command_line_cannot_take_ends_with_2(args: list[str], tmp_path
     assert error["code"] == 2
     assert error["what"] in " ".join(stderr.split())
     assert error["hint"] == f"ddops {args[0]} -h"
+
+
+@pytest.mark.parametrize(
+    ("args", "says"),
+    [
+        (["deploy", "lab", "--budget", "twelve"], "'--budget': a whole number is wanted"),
+        (["bench", "--rate", "x"], "'--rate': a number is wanted"),
+        (["adopt", "u", "--port", "0"], "'--port': at least 1 is wanted"),
+        (["adopt", "u", "--port", "65536"], "'--port': at most 65535 is wanted"),
+    ],
+)
+def test_a_number_that_is_none_is_told_in_words_of_people(args: list[str], says: str, tmp_path: Path) -> None:
+    code, error, stderr = ddops(tmp_path, *args)
+    assert (code, error["what"]) == (2, f"Invalid value for {says}")
+    assert says in stderr
 
 
 def test_no_traceback_for_an_address_that_cannot_be(tmp_path: Path) -> None:
@@ -205,6 +234,51 @@ def test_a_wrong_site_names_the_place(text: str, says: str, tmp_path: Path) -> N
     with pytest.raises(UsageError) as caught:
         config.read(path, site.Site)
     assert says in caught.value.what
+
+
+@pytest.mark.parametrize(
+    ("text", "what", "why", "hint"),
+    [
+        (SITE.replace("port: 1", "port: ssh"), "hosts.gpu-1.port: a whole number is wanted", "found 'ssh'", ""),
+        (SITE.replace("port: 1", "lab: maybe"), "hosts.gpu-1.lab: true or false is wanted", "found 'maybe'", ""),
+        (SITE + "secrets: /etc/x\n", "secrets: a list is wanted", "found '/etc/x'", ""),
+        (SITE.replace("model: /m", "model: [a]"), "model: text is wanted", "found ['a']", ""),
+        (SITE.replace("{python: /p}", "/p"), "engine: a mapping, key: value is wanted", "found '/p'", ""),
+        ("hosts: [gpu-1]\n", "hosts: a mapping, key: value is wanted", "found ['gpu-1']", ""),
+        ("- 1\n", "the file: a mapping, key: value is wanted", "found [1]", ""),
+        (SITE.replace("model: /m", ""), "'model' is missing", "it has no default", ""),
+        (SITE.replace("/m", "models/kimi"), "model: 'models/kimi' is not an absolute path", "found 'models/kimi'", ""),
+        ("hosts: {}\nengine: {python: /p}\nmodel: /m\n", "hosts: no host is named", "found {}", ""),
+        (SITE + "secrets:\n\t- /etc/x\n", "is not valid YAML", "line 5, column 1: found character '\\t'", "no tabs"),
+        (SITE + "model: /n\n", "is not valid YAML", "line 4, column 1: the key 'model' is there twice", ""),
+    ],
+)
+def test_a_wrong_site_is_told_in_words_of_yaml_and_not_of_a_library(
+    text: str, what: str, why: str, hint: str, tmp_path: Path
+) -> None:
+    path = tmp_path / "site.yaml"
+    path.write_text(text)
+    with pytest.raises(UsageError) as caught:
+        config.read(path, site.Site)
+    assert caught.value.what.endswith(what)
+    assert caught.value.what.startswith(str(path))
+    assert caught.value.why.startswith(why)
+    assert hint in caught.value.hint
+
+
+def test_a_name_that_nobody_knows_points_to_its_place_in_the_site_file(tmp_path: Path) -> None:
+    (tmp_path / "other.yaml").write_text(SITE.replace("127.0.0.1", "gpu-1.invalid"))
+    code, error, _ = ddops(tmp_path, "status", "--site", "other.yaml")
+    assert code == 6
+    assert error["why"].startswith("nobody knows the name gpu-1.invalid: ")
+    assert error["hint"] == "correct 'address' of gpu-1 in the site file; or HostName in ssh_config"
+    code, error, _ = ddops(tmp_path, "status", "--host", "root@gpu-1.invalid")
+    assert (code, error["hint"]) == (6, "correct the address")
+
+
+def test_a_port_at_which_nobody_listens_is_told_with_the_systems_own_word(tmp_path: Path) -> None:
+    code, error, _ = ddops(tmp_path, "status")
+    assert (code, error["why"]) == (6, "127.0.0.1 port 1: Connection refused")
 
 
 def test_a_file_that_is_no_text_is_named(tmp_path: Path) -> None:

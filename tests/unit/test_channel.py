@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from ddops import following
 from ddops.agent import serve
-from ddops.errors import Refused, Unreachable
+from ddops.errors import Interrupted, Refused, Unreachable
 from ddops.hosts.lines import Lines
 from ddops.remote import Agent
 
@@ -122,3 +122,17 @@ def test_a_host_lost_while_a_request_is_filed_may_have_it() -> None:
         following.file(agent(LOST), "file")
     assert "while the operation was being filed; if it was, the host goes on alone" in caught.value.what
     assert caught.value.hint.startswith("ddops status --host gpu-1")
+
+
+def test_ctrl_c_right_after_an_operation_was_filed_does_not_say_that_nothing_was_changed() -> None:
+    """There the command line's own last word would: 'nothing was changed at a host'."""
+
+    def report(_: dict[str, Any]) -> None:
+        raise KeyboardInterrupt
+
+    with pytest.raises(Interrupted) as caught:
+        following.carry_out(
+            agent({"event": "filed", "operation": 7}), lambda: agent(), report, following.PATIENCE_S, "file"
+        )
+    assert "gpu-1 carries it out alone" in caught.value.why
+    assert caught.value.hint == "ddops status --host gpu-1"

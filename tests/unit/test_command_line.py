@@ -92,6 +92,18 @@ def test_output_that_nobody_reads_is_no_error() -> None:
     assert (unread.returncode, unread.stderr) == (0, "")
 
 
+@pytest.mark.parametrize("closed", [">&-", "2>&-", "<&-", ">&- 2>&- <&-"])
+def test_a_stream_that_was_closed_before_the_start_is_no_error(closed: str) -> None:
+    done = subprocess.run(
+        ["sh", "-c", f'"$0" -m ddops profile list {closed}', sys.executable],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    assert ("b300" in done.stdout) is not closed.startswith(">")
+
+
 @pytest.mark.parametrize(
     "verb",
     [
@@ -131,7 +143,7 @@ def test_every_verb_explains_itself_in_80_columns(verb: str, tmp_path: Path) -> 
         (["deplyo"], 2, "No such command"),
         (["deploy"], 2, "Missing argument"),
         (["deploy", "labb"], 2, "did you mean 'lab'?"),
-        (["deploy", "lab", "--budget", "many"], 2, "valid integer"),
+        (["deploy", "lab", "--budget", "many"], 2, "a whole number is wanted"),
         (["deploy", "lab", "--budget", "0"], 2, "takes 1 to 64"),
         (["deploy", "lab", "--budget", "-3"], 2, "takes 1 to 64"),
         (["deploy", "lab", "--soak", "soon"], 2, "write 90, 60s, 10m or 1h"),
@@ -163,6 +175,7 @@ def test_an_error_is_one_json_document_too(tmp_path: Path) -> None:
     done = ddops("status", "--json", folder=tmp_path, site=UNREACHABLE)
     assert done.returncode == 6
     assert json.loads(done.stdout)["error"]["code"] == 6
+    assert done.stdout.count("\n") == 1, "it may come after others that are a line each, as in a sweep"
 
 
 def test_no_site_file_says_where_it_was_looked_for(tmp_path: Path) -> None:

@@ -104,6 +104,15 @@ def test_a_combination_that_failed_by_itself_is_proven_bad_on_the_host(tmp_path:
         assert on_host.of(entries.from_files(layout), wanted(**setting)) == [], setting
 
 
+def test_what_failed_at_one_topk_says_nothing_of_another(tmp_path: Path) -> None:
+    layout = told(tmp_path, 1, "rolled-back", "soak", algorithm="DDTREE", topk=4)
+    tried = entries.from_files(layout)
+    assert on_host.proven_bad(tried, wanted(algorithm="DDTREE", topk=4)) is not None
+    assert on_host.proven_bad(tried, wanted(algorithm="DDTREE", topk=6)) is None
+    [other] = on_host.of(tried, wanted(algorithm="DDTREE", topk=6))
+    assert (other["algorithm"], other["other"]) == ("DDTREE k4", ["algorithm"])
+
+
 def test_a_full_disk_proves_nothing_of_a_release(tmp_path: Path) -> None:
     layout = told(tmp_path, 1, "rolled-back", "soak", OSError(errno.ENOSPC, "No space left on device"))
     assert on_host.proven_bad(entries.from_files(layout), wanted()) is None

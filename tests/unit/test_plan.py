@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -66,6 +67,15 @@ def planned_for(agent: StandIn, wanted: Profile = B300, *, compare: bool = True,
     return deploy.plan(agent, wanted, SITE, HOST, Request(**request), compare=compare)  # type: ignore[arg-type]
 
 
+class Bare(StandIn):
+    """A host that has nothing of the service yet."""
+
+    host = SimpleNamespace(name="gpu-1")
+
+    def ask(self, call: str, **args: Any) -> Any:
+        return {"release": None} if call == "texts" else {**super().ask(call, **args), "live": None, "known_good": None}
+
+
 def text(made: Plan) -> str:
     lines: list[str] = []
     planned.show(made, lines.append)
@@ -118,9 +128,12 @@ def test_what_the_host_has_seen_is_evidence_too() -> None:
     assert "  evidence  bad on this stack: DDTREE as release 5: it broke (then)" in said
     at = said.index("  evidence  good on another driver: DDTREE as release 4: it broke (then; 3 times, the newest)")
     assert said[at + 1] == "            stale: driver 580.1 is now 590.2"
-    sent = {key: agent.about["combination"][key] for key in ("profile", "budget", "graphs", "algorithm", "overlay")}
+    sent = {
+        key: agent.about["combination"][key] for key in ("profile", "budget", "graphs", "algorithm", "topk", "overlay")
+    }
     assert sent == {
-        "profile": "b300", "budget": 20, "graphs": True, "algorithm": "DDTREE", "overlay": overlay.sha256()
+        "profile": "b300", "budget": 20, "graphs": True, "algorithm": "DDTREE", "topk": 8,
+        "overlay": overlay.sha256(),
     }  # fmt: skip
     assert agent.about["unit"].startswith("# kimi-0000.service")
 
@@ -139,3 +152,25 @@ def test_a_deploy_asks_the_host_once_and_does_not_read_the_live_texts() -> None:
     assert agent.asked == ["facts"]
     assert made.differences is None
     assert made.unchanged
+
+
+def test_where_nothing_is_live_everything_changes() -> None:
+    assert (
+        "  changes   all: nothing is live" in text(planned_for(Bare(), first=True, asked=Asked(budget=8))).splitlines()
+    )
+
+
+@pytest.mark.parametrize(
+    ("profile", "hint"),
+    [
+        (None, "ddops adopt UNIT, or --first"),
+        ("b300", "ddops adopt UNIT, or --first"),
+        ("mine/b300.yaml", "ddops adopt UNIT, or --first"),
+        ("lab", "ddops deploy lab, as the site file says; else ddops adopt UNIT, or --first"),
+    ],
+)
+def test_a_service_that_is_not_there_may_be_one_of_another_profile(profile: str | None, hint: str) -> None:
+    entry = HostEntry(address="gpu-1", profile=profile)
+    with pytest.raises(Refused) as caught:
+        deploy.plan(Bare(), B300, SITE, entry, Request(asked=Asked(budget=8)))  # type: ignore[arg-type]
+    assert caught.value.hint.startswith(hint)

@@ -123,7 +123,7 @@ def test_a_wrong_value_is_told_with_its_own_file(files: Path, old: str, new: str
 @pytest.mark.parametrize(
     ("name", "value", "says"),
     [
-        ("DDOPS_BUDGET", "many", "DDOPS_BUDGET is wrong"),
+        ("DDOPS_BUDGET", "many", "DDOPS_BUDGET is wrong: 'many' is no whole number"),
         ("DDOPS_GRAPHS", "maybe", "neither on nor off"),
         ("DDOPS_SOAK", "soon", "write 90, 60s, 10m or 1h"),
         ("DDOPS_BUGET", "12", "did you mean DDOPS_BUDGET?"),

@@ -120,6 +120,10 @@ def _way_back(layout: Layout) -> list[Finding]:
     if known_good is None:
         return [bad(name, "none", "nothing was adopted and nothing was promoted yet", "ddops adopt UNIT")]
     unit = systemd.show(known_good.unit)
+    if unit.load == "not-found":
+        why = "its file was removed: where it runs it runs on, but no reboot starts it"
+        follow = "ddops deploy PROFILE --force, in a quiet hour: it makes the release anew"
+        return [bad(name, f"{known_good.unit} is not there", why, follow)]
     proof = restore.prove(known_good, unit)
     preflight.untouched(known_good, unit)
     preflight.same_stack(known_good)

@@ -128,6 +128,16 @@ def test_a_cell_of_which_nothing_can_be_told_is_tried_once_more_and_never_bad(tm
     assert service.budgets()[5:] == [12, 16, 32], "what was not known was tried anew"
 
 
+def test_a_sweep_of_one_cell_of_which_nothing_could_be_told_does_not_end_well(tmp_path: Path) -> None:
+    service = Service(32, b8=[unknown(8, code=7), unknown(8, code=7)])
+    of, ended = swept(tmp_path / "s.jsonl", service, [cell(8)])
+    assert ended == Ended("2 tries in a row told nothing of a release: no space left", ExitCode.LOCKED)
+    assert not of.complete
+    answers = {"b8": [unknown(8, code=7), unknown(8, code=7)]}
+    _, ended = swept(tmp_path / "t.jsonl", Service(32, **answers), [cell(8), cell(12)])
+    assert ended.done, "the other cell has told something"
+
+
 def test_one_that_passes_the_second_time_is_good(tmp_path: Path) -> None:
     service = Service(64, b12=[unknown(12)])
     of, ended = swept(tmp_path / "s", service)

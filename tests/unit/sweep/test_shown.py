@@ -146,8 +146,10 @@ def test_the_picture_is_one_and_says_what_failed(tmp_path: Path) -> None:
     root = ElementTree.parse(tmp_path / "s.svg").getroot()  # noqa: S314 - our own file
     said = " ".join(" ".join(root.itertext()).split())
     for text in (
-        "graphs on, 1 at a time",
-        "graphs off, 4 at a time",
+        "tokens a second, 1 at a time",
+        "tokens a second, 4 at a time",
+        "graphs on",
+        "graphs off",
         "illegal-memory-access",
         "known-good: budget 8",
         "skipped",
@@ -155,6 +157,23 @@ def test_the_picture_is_one_and_says_what_failed(tmp_path: Path) -> None:
         assert text in said, text
     assert (tmp_path / "s.png").read_bytes().startswith(b"\x89PNG")
     assert (tmp_path / "s.svg").read_bytes() == (tmp_path / "again.svg").read_bytes(), "a study has one picture"
+
+
+def test_what_has_but_one_budget_is_a_level_beside_the_trees(tmp_path: Path) -> None:
+    """Plain decoding and a chain: a line across, named with its budget, and no ceiling of theirs is told."""
+    plain = good(cell(1, algorithm="PLAIN"), 200.0, 1.0, c4=700.0)
+
+    def said(*found: Result) -> str:
+        with written(tmp_path / "s", *found, concurrency=(1, 4)) as of:
+            picture.write(of, tmp_path / "s.svg")
+        root = ElementTree.parse(tmp_path / "s.svg").getroot()  # noqa: S314 - our own file
+        (tmp_path / "s").unlink()
+        return " ".join(" ".join(root.itertext()).split())
+
+    beside = said(plain, *FIELD)
+    assert "graphs on, PLAIN, budget 1" in beside
+    assert "(graphs on, PLAIN" not in beside, "its ceiling"
+    assert "budget 1 passes" in said(plain), "alone it is a curve like any other"
 
 
 def test_a_picture_without_matplotlib_says_how_to_get_it(tmp_path: Path) -> None:
