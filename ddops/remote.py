@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from . import errors, resources
-from .errors import DdopsError, Refused, Unreachable
+from .errors import DdopsError, Interrupted, Refused, Unreachable
 from .hosts.base import Channel, Host
 from .hosts.beginning import Beginning
 
@@ -84,6 +84,17 @@ class Agent:
     def ask(self, call: str, payload: bytes = b"", timeout: float = ANSWER_S, **args: Any) -> Any:
         """Makes a call and returns its result; raises what the host says, or Unreachable after ``timeout`` s."""
         return self.until("result", call, payload, timeout, **args)[0]["result"]
+
+    def change(self, call: str, **args: Any) -> Any:
+        """Asks for what changes something there; interrupted, it says that this may have happened."""
+        try:
+            return self.ask(call, **args)
+        except KeyboardInterrupt:
+            raise Interrupted(
+                f"interrupted while {self.host.name} was asked to {call}",
+                "it may have done so",
+                f"ddops status --host {self.host.name}",
+            ) from None
 
     def until(
         self, wanted: str, call: str, payload: bytes = b"", timeout: float = ANSWER_S, **args: Any

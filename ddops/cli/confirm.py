@@ -13,6 +13,6 @@ def command(
     from . import output, target
 
     agent, _ = target.existing(host, site, service)
-    done = agent.ask("confirm", by=render.requester())
+    done = agent.change("confirm", by=render.requester())
     output.document(done) if as_json else output.data(f"confirmed operation={done['operation']}")
     return 0

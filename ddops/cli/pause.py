@@ -26,7 +26,7 @@ def command(
 
     agent, _ = target.existing(host, site, service)
     time = None if for_ is None else seconds("--for", for_)
-    record = agent.ask("pause", by=render.requester(), reason=reason, seconds=time)
+    record = agent.change("pause", by=render.requester(), reason=reason, seconds=time)
     output.document(record) if as_json else output.data(f"paused by={record['by']} since={record['since']}")
     if time is None:
         output.say("nothing is done by itself until then\n\nhint: ddops resume")

@@ -12,7 +12,7 @@ def command(
     from . import output, target
 
     agent, _ = target.existing(host, site, service)
-    record = agent.ask("resume")
+    record = agent.change("resume")
     output.document(record) if as_json else output.data(
         f"resumed, was paused by={record['by']} since={record['since']}"
     )

@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 
 from ddops import following
 from ddops.agent import serve
+from ddops.cli import app, target
 from ddops.errors import Interrupted, Refused, Unreachable
 from ddops.hosts.lines import Lines
 from ddops.remote import Agent
@@ -136,3 +137,18 @@ def test_ctrl_c_right_after_an_operation_was_filed_does_not_say_that_nothing_was
         )
     assert "gpu-1 carries it out alone" in caught.value.why
     assert caught.value.hint == "ddops status --host gpu-1"
+
+
+@pytest.mark.parametrize("verb", ["pause", "resume", "confirm"])
+def test_ctrl_c_while_a_host_is_asked_to_change_something_says_that_it_may_have(
+    verb: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    class Asked(Agent):
+        def ask(self, *_: Any, **__: Any) -> Any:
+            raise KeyboardInterrupt
+
+    asked = Asked(cast(Any, Scripted.host), "lab")
+    monkeypatch.setattr(target, "existing", lambda *_: (asked, None))
+    assert app.run([verb, "--json"]) == int(Interrupted.exit_code)
+    error = json.loads(capsys.readouterr().out)["error"]
+    assert (error["why"], error["hint"]) == ("it may have done so", "ddops status --host gpu-1")
