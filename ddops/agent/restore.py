@@ -48,8 +48,15 @@ def lacks(release: Release) -> str:
     if not release.adopted:
         text = (release.directory / release.unit).read_text()
         named += [path.replace("%%", "%") for path in _FILES.findall(text)]
-    gone = [path for path in named if path.startswith("/") and not Path(path).exists()]
+    gone = [gone for path in named if path.startswith("/") and (gone := _gone(Path(path)))]
     return gone[0] if gone else handmade.missing_environment(release.unit) if release.adopted else ""
+
+
+def _gone(path: Path) -> str:
+    if not path.exists():
+        return str(path)
+    # a disk that is not mounted leaves an empty folder
+    return f"what lies in {path}" if path.is_dir() and not any(path.iterdir()) else ""
 
 
 def edited(release: Release, unit: Unit) -> str:
