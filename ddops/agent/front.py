@@ -36,7 +36,10 @@ def open_to(layout: Layout, release: Release, *, trial: bool) -> None:
     if not release.front:
         durable.remove(layout.front_target_of_trial)  # of a trial that is gone
         return
-    install(layout, release)
+    if trial:
+        install(layout, release)
+    else:
+        reserve.with_room(layout, lambda: install(layout, release))
     port, target = int(release.front["port"]), _line(release)
     if _target(layout) == target and not layout.front_closed.exists() and state(layout, release) == "open":
         return

@@ -6,7 +6,7 @@ import re
 from pathlib import Path
 from typing import Any
 
-from . import durable, errors, front, handmade, releases, service, systemd
+from . import durable, errors, front, handmade, releases, reserve, service, systemd
 from .errors import GateFailed, Refused, ServiceDown
 from .gates.smoke import smoke
 from .layout import UNITS, Layout
@@ -129,7 +129,7 @@ def _take_back(op: Operation, trial: Release | None, way_back: Release) -> None:
 
     What boots is renamed, which needs no room; a full disk keeps only the pointer, which the supervisor mends.
     """
-    make_boot(op.layout, way_back)
+    reserve.with_room(op.layout, lambda: make_boot(op.layout, way_back))
     try:
         releases.point(op.layout.known_good, way_back)
     except OSError as error:

@@ -218,7 +218,7 @@ def settle(op: Operation, release: Release, step: str) -> dict[str, Any]:
 
 
 def _bring_up(op: Operation, release: Release, step: str, found: dict[str, Any]) -> None:
-    make_known(op.layout, release)
+    reserve.with_room(op.layout, lambda: make_known(op.layout, release))
     unit = systemd.show(release.unit)
     if unit.active not in ("active", "activating") and _left(unit, release):
         take_down(op, release, at_once=True)  # what an earlier stop could not end
