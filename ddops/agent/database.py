@@ -131,11 +131,11 @@ class Database:
         columns = ", ".join(("seq", *_COLUMNS, "brief"))
         with _told(ValueError, TypeError):
             rows = self._sql.execute(f"SELECT {columns} FROM entries ORDER BY seq")  # noqa: S608
-            found = {row[0]: dict(zip(("seq", *_COLUMNS), row)) | _rest(row) for row in rows}  # noqa: B905 - Python 3.9
+            found = {row[0]: dict(zip(("seq", *_COLUMNS), row)) | _rest(row) for row in rows}
             of = ", ".join(("entry", *_OF_VERDICT, "evidence"))
             rows = self._sql.execute(f"SELECT {of} FROM verdicts ORDER BY rowid")  # noqa: S608
             for seq, *values, evidence_text in rows:
-                verdict: dict[str, Any] = dict(zip(_OF_VERDICT, values))  # noqa: B905 - Python 3.9
+                verdict: dict[str, Any] = dict(zip(_OF_VERDICT, values))
                 verdict |= {"passed": _truth(verdict["passed"]), "evidence": json.loads(evidence_text)}
                 if seq in found:
                     found[seq]["verdicts"].append(verdict)

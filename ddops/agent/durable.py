@@ -6,6 +6,7 @@ import contextlib
 import errno
 import json
 import os
+import stat
 from pathlib import Path
 from typing import Any
 
@@ -30,8 +31,22 @@ def sync_directory(directory: Path) -> None:
         os.close(fd)
 
 
+def _is_so(path: Path, data: bytes, mode: int) -> bool:
+    try:
+        there = path.lstat()
+        return there.st_mode == stat.S_IFREG | mode and there.st_size == len(data) and path.read_bytes() == data
+    except OSError:
+        return False
+
+
 def write(path: Path, data: bytes, mode: int = 0o600) -> None:
-    """Replaces a file: readers see the old content or the new, also after a power cut."""
+    """Replaces a file: readers see the old content or the new, also after a power cut.
+
+    One that is so already is left as it is: what is repeated on a full disk needs room only for what is lacking.
+    """
+    if _is_so(path, data, mode):
+        sync_directory(path.parent)
+        return
     aside = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     fd = os.open(aside, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, mode)
     try:

@@ -55,7 +55,7 @@ def inter_token(stream: Stream) -> list[float]:
 
 
 def _pairs(values: Sequence[Value]) -> Iterator[tuple[Value, Value]]:
-    return zip(values, values[1:])  # noqa: B905, RUF007 - Python 3.9 has neither
+    return zip(values, values[1:])
 
 
 def window(streams: Sequence[Stream], concurrency: int | None) -> tuple[float, float]:

@@ -10,7 +10,7 @@ import socket
 import subprocess
 import time
 
-from . import durable, processes, systemd
+from . import durable, processes, reserve, systemd
 from .errors import GateFailed
 from .layout import UNITS, Layout
 from .releases import Release
@@ -36,7 +36,10 @@ def open_to(layout: Layout, release: Release, *, trial: bool) -> None:
     if not release.front:
         durable.remove(layout.front_target_of_trial)  # of a trial that is gone
         return
-    install(layout, release)
+    if trial:
+        install(layout, release)
+    else:
+        reserve.with_room(layout, lambda: install(layout, release))
     port, target = int(release.front["port"]), _line(release)
     if _target(layout) == target and not layout.front_closed.exists() and state(layout, release) == "open":
         return
@@ -54,7 +57,11 @@ def open_to(layout: Layout, release: Release, *, trial: bool) -> None:
             "end that, then: ddops rollback",
         )
     durable.remove(layout.front_closed)
-    systemd.systemctl("start", layout.front_socket, layout.front_service)  # a socket comes before its service
+    units = (layout.front_socket, layout.front_service)  # a socket comes before its service
+    if trial:
+        systemd.systemctl("start", *units)
+    else:
+        reserve.start_with_room(layout, lambda: systemd.systemctl("start", *units))
     if not accepts(port):
         raise GateFailed("the front does not accept connections", f"port {port}")
 

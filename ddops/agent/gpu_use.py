@@ -28,7 +28,7 @@ def sample(timeout: float = TIMEOUT_S) -> dict[str, Any]:
 def parse(line: str) -> dict[str, float | None]:
     """Returns one GPU's figures by field; None for what is no number, such as [N/A]."""
     values = [value.strip() for value in line.split(",")] + [""] * len(FIELDS)
-    return {name: _number(value) for name, value in zip(FIELDS, values)}  # noqa: B905 - Python 3.9
+    return {name: _number(value) for name, value in zip(FIELDS, values)}
 
 
 def _number(text: str) -> float | None:

@@ -114,15 +114,16 @@ class Operation:
 
     def when_there_is_room(self, step: str, act: Callable[[], Any]) -> None:
         """Does what must be done and can be repeated, again and again as long as the disk is full."""
+        waits = False
         while True:
             try:
-                act()
+                reserve.with_room(self.layout, act)
             except OSError as error:
                 if error.errno not in NO_ROOM:
                     raise
-                if reserve.spend(self.layout):
-                    continue
-                self.progress(step, f"waits for room on the disk: {error.strerror}")
+                if not waits:
+                    waits = True
+                    self.log.write("warning", what=f"{step} waits for room on the disk: {error.strerror}")
                 time.sleep(1)
             else:
                 return

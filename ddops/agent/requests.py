@@ -11,10 +11,11 @@ from pathlib import Path
 from typing import Any
 
 from . import durable, lock, notices, releases, reserve, steplog, systemd, wake
-from .errors import NO_ROOM, AgentError, Locked, Refused
+from .errors import AgentError, Locked, NoRoom, Refused
 from .layout import BOOT_WANTS, UNITS, Layout
 
 _BACK = ("rollback", "restart")
+_WAITS = ("the disk of the host is full", "steps and outcome are stored when it has room", "free space: df -h; df -i")
 SUPERVISOR = "the supervisor"  # as the one who asks
 SUPERVISOR_UNIT = "ddops-supervisor@.service"
 
@@ -36,12 +37,9 @@ def file(layout: Layout, request: dict[str, Any]) -> int:
 
 def _start(layout: Layout, request: dict[str, Any]) -> int:
     """Files the request; one for the way back also on a full disk, with what was set aside for it."""
-    try:
+    if request["kind"] not in _BACK:
         return steplog.start(layout, request)
-    except OSError as error:
-        if error.errno not in NO_ROOM or request["kind"] not in _BACK or not reserve.spend(layout):
-            raise
-    return steplog.start(layout, request)
+    return reserve.with_room(layout, lambda: steplog.start(layout, request))
 
 
 def install_supervisor(layout: Layout, unit_text: str, agent: bytes, notify: dict[str, Any]) -> None:
@@ -156,7 +154,7 @@ def follow(layout: Layout, operation: int, after: int, heartbeat_s: float = 1.0)
     steps, outcome = steplog.steps_file(layout, operation), steplog.outcome_file(layout, operation)
     if not steplog.request_file(layout, operation).exists():
         raise Refused(f"operation {operation} is not known on this host", "", "ddops history")
-    told, size = time.monotonic(), -1
+    told, size, full = time.monotonic(), -1, False
     while True:
         ended = outcome.exists()  # asked before the steps are read: none is missed
         if (now := _size(steps)) != size:
@@ -170,6 +168,8 @@ def follow(layout: Layout, operation: int, after: int, heartbeat_s: float = 1.0)
         if time.monotonic() - told > heartbeat_s:
             told = time.monotonic()
             yield {"event": "alive"}
+            if not full and (full := reserve.full(layout)):
+                yield {"event": "no-room", **NoRoom(*_WAITS).record()}
         time.sleep(0.01)
 
 

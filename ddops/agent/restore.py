@@ -6,7 +6,7 @@ import re
 from pathlib import Path
 from typing import Any
 
-from . import durable, errors, front, handmade, releases, service, systemd
+from . import durable, errors, front, handmade, releases, reserve, service, systemd
 from .errors import GateFailed, Refused, ServiceDown
 from .gates.smoke import smoke
 from .layout import UNITS, Layout
@@ -48,8 +48,15 @@ def lacks(release: Release) -> str:
     if not release.adopted:
         text = (release.directory / release.unit).read_text()
         named += [path.replace("%%", "%") for path in _FILES.findall(text)]
-    gone = [path for path in named if path.startswith("/") and not Path(path).exists()]
+    gone = [gone for path in named if path.startswith("/") and (gone := _gone(Path(path)))]
     return gone[0] if gone else handmade.missing_environment(release.unit) if release.adopted else ""
+
+
+def _gone(path: Path) -> str:
+    if not path.exists():
+        return str(path)
+    # a disk that is not mounted leaves an empty folder
+    return f"what lies in {path}" if path.is_dir() and not any(path.iterdir()) else ""
 
 
 def edited(release: Release, unit: Unit) -> str:
@@ -122,7 +129,7 @@ def _take_back(op: Operation, trial: Release | None, way_back: Release) -> None:
 
     What boots is renamed, which needs no room; a full disk keeps only the pointer, which the supervisor mends.
     """
-    make_boot(op.layout, way_back)
+    reserve.with_room(op.layout, lambda: make_boot(op.layout, way_back))
     try:
         releases.point(op.layout.known_good, way_back)
     except OSError as error:

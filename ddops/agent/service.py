@@ -61,11 +61,17 @@ def start(op: Operation, release: Release, *, trial: bool) -> EngineWatch:
         )
     if not unit.running:
         op.log.write("starting", unit=release.unit)
-        systemd.start(release.unit)
-        unit = op.until(lambda: _with_process(release.unit), 30, f"{release.unit} has no process")
+        # what is set aside is for the way back
+        unit = _started(op, release) if trial else reserve.start_with_room(op.layout, lambda: _started(op, release))
     if not any(e["invocation"] == unit.invocation for e in started):
         op.log.write("started", unit=release.unit, invocation=unit.invocation, main_pid=unit.main_pid)
     return op.watch(unit, trial=trial)
+
+
+def _started(op: Operation, release: Release) -> systemd.Unit:
+    systemd.start(release.unit)
+    unit: systemd.Unit = op.until(lambda: _with_process(release.unit), 30, f"{release.unit} has no process")
+    return unit
 
 
 def _with_process(name: str) -> systemd.Unit | None:
@@ -199,11 +205,11 @@ def _left(unit: systemd.Unit, release: Release) -> str:
 def settle(op: Operation, release: Release, step: str) -> dict[str, Any]:
     """Brings up a release that was good before, and proves it by right answers. Opens nothing."""
     with op.log.step(step) as found:
-        reserve.spend_if_short(op.layout)
+        reserve.spend_on_engine_if_short(op.layout)
         try:
             _bring_up(op, release, step, found)
         except (EngineFault, GateFailed):
-            if not reserve.spend_if_short(op.layout):
+            if not reserve.spend_on_engine_if_short(op.layout):
                 raise
             take_down(op, release, at_once=True)  # the disk became full meanwhile
             _bring_up(op, release, step, found)
@@ -212,7 +218,7 @@ def settle(op: Operation, release: Release, step: str) -> dict[str, Any]:
 
 
 def _bring_up(op: Operation, release: Release, step: str, found: dict[str, Any]) -> None:
-    make_known(op.layout, release)
+    reserve.with_room(op.layout, lambda: make_known(op.layout, release))
     unit = systemd.show(release.unit)
     if unit.active not in ("active", "activating") and _left(unit, release):
         take_down(op, release, at_once=True)  # what an earlier stop could not end

@@ -7,7 +7,7 @@ import platform
 from itertools import islice
 from typing import Any
 
-from . import brakes, entries, front, incidents, processes, releases, steplog, systemd
+from . import brakes, entries, front, incidents, processes, releases, reserve, steplog, systemd
 from .engine import Engine
 from .errors import AgentError
 from .gates.smoke import ask
@@ -25,6 +25,7 @@ def status(of: Layout, timeout: float = 30.0) -> dict[str, Any]:
         "boots": systemd.boots(of),
         "supervisor": systemd.show(of.supervisor).active,
         "under_way": _under_way(of),
+        "disk_full": reserve.full(of),
         "paused": brakes.paused(of),
         "incident": next(iter(incidents.of(of)[-1:]), None),
         "last": [entries.brief(o) for o in steplog.outcomes(of, 1)],

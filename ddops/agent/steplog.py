@@ -139,7 +139,8 @@ class StepLog:
 def _in_words(record: dict[str, Any]) -> str:
     """Returns an event as one line for the supervisor's own journal."""
     error = record.get("error") or {}
-    parts = [record["event"], record.get("step"), record.get("unit"), record.get("outcome"), error.get("what")]
+    told = (record.get(key) for key in ("step", "unit", "outcome", "what"))
+    parts = [record["event"], *told, error.get("what")]
     if record["event"] == "fault":
         killed = f", killed {record['ms_from_line_to_kill']} ms after its line" if record["killed"] else ""
         parts.append(record["rule"] + killed)

@@ -101,7 +101,7 @@ def shown(*units: str) -> list[Unit]:
     told = systemctl("show", *units, f"--property={names}").strip().split("\n\n")
     if len(told) != len(units):
         raise SystemdError(f"systemd tells of {len(told)} units, it was asked for {', '.join(units)}")
-    return [_unit(name, text) for name, text in zip(units, told)]  # noqa: B905 - Python 3.9
+    return [_unit(name, text) for name, text in zip(units, told)]
 
 
 def _values(told: str) -> dict[str, str]:

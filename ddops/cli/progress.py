@@ -96,6 +96,11 @@ class Progress:
         self._clear()
         say(f"  {paint('lost', 'yellow')} {event['what']}: {event['why']}; the host goes on, reconnecting")
 
+    def _on_no_room(self, event: dict[str, Any]) -> None:
+        self._clear()
+        say(f"  {paint('waits', 'yellow')} {event['what']}: {event['why']}")
+        say(f"     {event['hint']}")
+
     def _end(self, mark: str, event: dict[str, Any], said: str) -> None:
         self._clear()
         name = _NAMES.get(event["step"], event["step"])

@@ -47,6 +47,8 @@ def _print(found: dict[str, Any]) -> None:
     row("supervisor", found["supervisor"] + ("" if watched else ": nobody watches the service; ddops doctor"))
     if current:
         row("under way", f"{current['kind']} by {current['by']} since {current['time']}, at step {current['step']}")
+    if found["disk_full"]:
+        row("disk", "full: what is under way is stored when there is room; df -h; df -i")
     if stop := found["paused"]:
         row("paused", f"by {stop['by']} since {stop['since']}: {stop['reason'] or 'no reason was given'}")
     if incident := found["incident"]:

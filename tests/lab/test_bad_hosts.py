@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 import yaml
 
+from benchmarks.disturbances import ALL
 from ddops.lab.options import Disk
 
 from .service_host import STATE, Ran, ServiceHost, unchanged, wait_for
@@ -17,6 +18,14 @@ from .service_host import STATE, Ran, ServiceHost, unchanged, wait_for
 pytestmark = pytest.mark.lab
 
 MASK = "/etc/systemd/system"
+
+
+# on a full disk journald would remove its oldest files, and there would be room again
+_JOURNAL_STAYS = """
+mkdir -p /etc/systemd/journald.conf.d
+printf '[Journal]\nSystemMaxUse=8M\nSystemKeepFree=1K\n' > /etc/systemd/journald.conf.d/stays.conf
+systemctl restart systemd-journald
+"""
 
 
 def told(ran: Ran) -> dict[str, str]:
@@ -178,4 +187,17 @@ def test_a_host_without_room_for_bytes_or_inodes_is_left_as_it_is(stub: ServiceH
     assert stub.ask() == "Paris", "an operator can roll back on a full disk"
     stub.on("rm", "-r", "/var/many")
     wait_for(lambda: stub.file(f"{STATE}/reserve/000") is not None, 20, "room is set aside again")
+    stub.assert_whole(1)
+
+    assert stub.ddops("rollback", "--to", "0").code == 0
+    stub.on("sh", "-c", _JOURNAL_STAYS)
+    full = ALL["disk without bytes"]
+    full.strike(stub)  # and what comes free is taken at once
+    client = stub.start("rollback", "--to", "1")
+    wait_for(lambda: stub.boots() == "lab-0001.service" and stub.pointer("known-good") == 1, 30, "it goes through")
+    assert stub.ask() == "Paris"
+    assert stub.ddops("status").document["disk_full"]
+    full.undo(stub)
+    code, document = stub.finish(client)
+    assert (code, document["outcome"]) == (0, "rolled-back")
     stub.assert_whole(1)

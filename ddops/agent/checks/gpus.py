@@ -54,7 +54,7 @@ def parse(text: str) -> list[dict[str, Any]]:
         if len(values) != len(FIELDS) or not values[0].isdigit():
             raise ValueError(line.strip())
         known = [None if value.startswith("[") else value for value in values]
-        gpu: dict[str, Any] = dict(zip(FIELDS, known))  # noqa: B905 - Python 3.9; the lengths are compared above
+        gpu: dict[str, Any] = dict(zip(FIELDS, known))
         for field in ("memory.total", "power.limit"):
             gpu[field] = None if gpu[field] is None else float(gpu[field])
         if gpu["compute_cap"]:

@@ -30,7 +30,7 @@ def _units(layout: Layout, known_good: Release | None, live: Release | None) -> 
     names += releases_here
     found: list[Finding] = []
     kept = {release.unit: release for release in (known_good, live) if release}
-    for name, unit in zip(names, systemd.shown(*names)):  # noqa: B905 - Python 3.9
+    for name, unit in zip(names, systemd.shown(*names)):
         if unit.load == "masked":
             why = "somebody does not want it to run; a deploy is refused"
             found.append(bad(f"{layout.name}: unit", f"{name} is masked", why, f"systemctl unmask {name}"))

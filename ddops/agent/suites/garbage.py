@@ -77,7 +77,7 @@ def garbage(
         answers = list(pool.map(answer_to, prompts))
     tell(f"{len(answers)} answers")
     judged, problems = [], []
-    for prompt, answer in zip(prompts, answers):  # noqa: B905 - Python 3.9
+    for prompt, answer in zip(prompts, answers):
         found = measures(answer)
         judged.append({"prompt": prompt, **found, "answer": answer[:_CUT]})
         problems += [f"{prompt!r}: {problem}" for problem in problems_of(found, settings)]

@@ -7,6 +7,7 @@ import errno
 import io
 import itertools
 import json
+import os
 import shutil
 import ssl  # noqa: F401 - the supervisor sees to it that nobody imports it later
 import sys
@@ -64,8 +65,8 @@ from .units import PUBLIC, Units
 
 MODULES = [
     __main__, adopt, brakes, deploy, durable, engine, eye, front, guard, handmade, journal, layout, lock, notices,
-    observe, operation, preflight, processes, promote, releases, requests, restore, rollback, service, soak, stack,
-    status, sending, steplog, supervisor, systemd, wake, watch, acceptance, lossless, ready, smoke,
+    observe, operation, preflight, processes, promote, releases, requests, reserve, restore, rollback, service, soak,
+    stack, status, sending, steplog, supervisor, systemd, wake, watch, acceptance, lossless, ready, smoke,
 ]  # fmt: skip
 ADOPTED = "sglang.service"
 _PORTS = 31000
@@ -92,6 +93,7 @@ class Host:
         self.plans: list[tuple[int, Callable[[], None]]] = []
         self.disk_full = False
         self.spare = 0  # writes that a full disk still takes
+        self.writes_of_a_part = 200
         self.violations: list[str] = []
         self.detached = 0
         self.operating = False
@@ -200,17 +202,23 @@ class Host:
             raise OSError(errno.ENOSPC, "No space left on device")
 
     def _has_reserve(self) -> None:
-        """What is set aside on the disk is some writes here; a stranger's file cannot take them."""
-        self._set(reserve, "INODES", 1)
+        """What is given of the room that is set aside is good for some writes; by then a stranger has taken it."""
+        for name, size in (("BYTES", 16), ("INODES", 16), ("_SOME", 1), ("_FOR_POINTERS", 4), ("_FOR_STARTS", 8)):
+            self._set(reserve, name, size)
         free = SimpleNamespace(f_frsize=1, f_files=0)
         disk = lambda _: SimpleNamespace(**vars(free), f_bavail=0 if self.disk_full else 2 * reserve.BYTES)  # noqa: E731
+        give = reserve._give
 
-        def spend(path: Path, **_: Any) -> None:
-            self.spare = 200 if path.exists() else self.spare
-            shutil.rmtree(path, ignore_errors=True)
+        def given(files: list[Path]) -> bool:
+            self.spare = self.writes_of_a_part if files else self.spare
+            return give(files)
 
-        self._set(reserve, "os", _Proxy("os", posix_fallocate=self._room, statvfs=disk))
-        self._set(reserve, "shutil", _Proxy("shutil", rmtree=spend))
+        def allocate(file: int, offset: int, size: int) -> None:
+            self._room()
+            os.posix_fallocate(file, offset, size)
+
+        self._set(reserve, "os", _Proxy("os", posix_fallocate=allocate, statvfs=disk))
+        self._set(reserve, "_give", given)
 
     def _set(self, owner: Any, name: str, value: Any) -> None:
         self._undo.append((owner, name, vars(owner)[name]))

@@ -61,6 +61,7 @@ class Histories(RuleBasedStateMachine):
         self.promoted: set[int] = set()
         self.told = 0  # outcomes that the model has seen
         self.highest = -1
+        self.booted_while_full: str | None = None
         self.excuses: set[str] = set()  # why a way back may fail, or known-good be down, until the next rollback
 
     # ---- beginnings
@@ -267,6 +268,7 @@ class Histories(RuleBasedStateMachine):
         return None
 
     def _disk_has_room(self) -> None:
+        self.booted_while_full = self.host.boots()
         self.host.disk_full = False
 
     def _asks(self, what: str) -> None:

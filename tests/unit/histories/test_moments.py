@@ -89,6 +89,17 @@ def test_a_disk_that_fills_at_any_moment_does_not_end_a_rollback() -> None:
             assert not state.layout.front_target_of_trial.exists()
 
 
+def test_a_rollback_needs_no_room_in_the_end_where_somebody_soon_takes_what_is_given() -> None:
+    """What boots is the release that serves, while the disk stays full; the front's units are another's, too."""
+    for at in range(1, 60) if THOROUGH else range(2, 60, 8):
+        with history(promoted=2) as state:
+            state.host.writes_of_a_part = 12
+            for part in ("socket", "service"):
+                (state.host.etc / f"lab-front.{part}").write_text("[Unit]\nDescription=another release's front\n")
+            state.returns_to(1, [(at, "disk-full")])
+            assert state.booted_while_full == "lab-0001.service", at
+
+
 def test_a_death_while_old_releases_are_removed_leaves_none_half_removed() -> None:
     for at in range(1, 160) if THOROUGH else range(130, 141):
         with history(promoted=2) as state:
