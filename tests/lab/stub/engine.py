@@ -179,7 +179,7 @@ class Engine(BaseHTTPRequestHandler):
 
 class Server(ThreadingHTTPServer):
     daemon_threads = True
-    request_queue_size = 128
+    request_queue_size = 1024
 
     def __init__(self, address, info, script):
         self.ready, self.info, self.script = False, info, script
