@@ -10,6 +10,8 @@ import sys
 from .. import __version__
 from . import first_word
 
+_AGAIN_S = 0.5
+
 
 def main() -> None:
     """Runs ``ddops``; ends the process with the documented exit code."""
@@ -25,12 +27,13 @@ def main() -> None:
         if getattr(sys, name) is None:  # closed by whoever started this, with >&-
             setattr(sys, name, open(os.devnull, "r+"))  # noqa: SIM115 - as long as the process
     signal.signal(signal.SIGINT, _interrupt)
+    signal.signal(signal.SIGALRM, _interrupt)
     _start_fast()
     first_word.say(sys.argv[1:])
     try:
         from .app import end, run
     except KeyboardInterrupt:
-        sys.exit(130)
+        os._exit(130)
     # at once: to take the modules apart and to join paramiko's threads would take 0.1 s more
     os._exit(end(run(sys.argv[1:])))
 
@@ -43,6 +46,10 @@ def _start_fast() -> None:
 
 
 def _interrupt(*_: object) -> None:
-    """Interrupts once; a second Ctrl-C must not cut off what the first one has to tell."""
+    """Interrupts; a second Ctrl-C must not cut off what the first one has to tell.
+
+    Python may drop what is raised here, in a callback of an import for one: it comes again until ``app.run`` has it.
+    """
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    signal.setitimer(signal.ITIMER_REAL, _AGAIN_S, _AGAIN_S)
     raise KeyboardInterrupt

@@ -7,6 +7,7 @@ import errno
 import importlib
 import os
 import re
+import signal
 import sys
 import tempfile
 import traceback
@@ -68,7 +69,10 @@ def run(arguments: list[str]) -> int:
     """Runs one command line; returns the exit code."""
     as_json = "--json" in arguments
     try:
-        result: Any = application(arguments)(arguments, prog_name="ddops", standalone_mode=False)
+        try:
+            result: Any = application(arguments)(arguments, prog_name="ddops", standalone_mode=False)
+        finally:
+            signal.setitimer(signal.ITIMER_REAL, 0)  # an interrupt has arrived
     except DdopsError as error:
         return output.error(error.what, error.why, error.hint, error.exit_code, as_json=as_json)
     except (KeyboardInterrupt, typer.Abort):

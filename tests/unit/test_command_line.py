@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -270,3 +271,34 @@ def test_site_check_tells_which_host_is_not_reached(tmp_path: Path) -> None:
     host = json.loads(done.stdout)["hosts"][0]
     assert (host["host"], host["unreachable"]) == ("h", True)
     assert "; try by hand: ssh " in host["findings"][0]["text"]
+
+
+def test_an_interrupt_that_is_dropped_on_its_way_comes_again() -> None:
+    """As Python drops one that meets it in a callback of an import."""
+    program = """
+import sys, time
+from ddops import cli
+from ddops.cli import app
+
+def drops(*_, **__):
+    try:
+        print("ready", flush=True)
+        time.sleep(60)
+    except KeyboardInterrupt:
+        time.sleep(60)
+
+app.application = lambda _: drops
+cli.main()
+"""
+    with subprocess.Popen(
+        [sys.executable, "-c", program], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as client:
+        assert client.stdout is not None
+        assert client.stdout.readline() == "ready\n"
+        client.send_signal(signal.SIGINT)
+        try:
+            _, said = client.communicate(timeout=20)
+        finally:
+            client.kill()
+    assert client.returncode == 130
+    assert said.startswith("error: interrupted\n")
