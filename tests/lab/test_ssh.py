@@ -193,9 +193,16 @@ def test_the_host_finishes_alone_in_whichever_phase_it_is_cut_off(served: Servic
             gone = f"{local[0]}:{local[1]}"
             wait_for(lambda g=gone: g not in connections(), 30, "the client notices and lets the connection go")
         served.lab.heal(served.name)
+        wait_for(lambda: accepts(served.lab.address(served.name), 22), 30, "the link is up")
     for at, client in enumerate(clients):
         code, document = served.finish(client)
         assert (code, document["outcome"], document["operation"]) == (0, "promoted", DEPLOY + at)
+
+
+def accepts(address: str, port: int) -> bool:
+    with contextlib.suppress(OSError), socket.create_connection((address, port), timeout=1):
+        return True
+    return False
 
 
 def test_a_client_that_gives_up_says_what_goes_on_and_how_to_look_again(served: ServiceHost) -> None:
