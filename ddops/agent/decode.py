@@ -1,4 +1,4 @@
-"""SGLang's decode line: what a batch of running requests does, printed every few steps."""
+"""SGLang's lines that tell how it does: that it serves, and the decode line, printed every few steps."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import json
 import re
 from typing import Any
 
+FIRED_UP = "The server is fired up and ready to roll!"  # when all of its processes are there
 _LINE = re.compile(r"\bDecode batch[.,\s]")
 _FIGURES = {
     "running": re.compile(r"#running-req: (\d+)"),

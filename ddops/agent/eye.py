@@ -7,10 +7,9 @@ import select
 import threading
 import time
 from itertools import islice
-from pathlib import Path
 
-from . import durable, processes, service, systemd
-from .decode import is_decode
+from . import processes, service, systemd
+from .decode import FIRED_UP, is_decode
 from .errors import AgentError
 from .faults import Detector, Incident, Scope
 from .faults.model import PROMOTED
@@ -18,11 +17,11 @@ from .gates.smoke import ask
 from .journal import Journal
 from .layout import Layout
 from .releases import Release
+from .seen import Seen, seen
 from .systemd import Unit
 
 _AT_ONCE = 5000  # entries of one look: the watchdog and requests have their turn in between
 _LAST_WORDS_S = 0.3  # journald may still hold the last lines of a process that has ended
-_SCHEDULER = b"sglang::scheduler"
 _NEWS = ("opened", "renamed")
 _WRONG_IN_A_ROW = 2  # one late answer of a busy engine is no incident
 
@@ -35,13 +34,12 @@ class Eye:
         self._layout = layout
         drafter = str(release.manifest.get("algorithm") or "")
         self._detector = Detector(PROMOTED, Scope(frozenset({unit.name}), unit.invocation), drafter)
-        seen = durable.read_json(layout.read_up_to) or {}
-        after = str(seen["cursor"]) if seen.get("invocation") == unit.invocation else ""
-        self._journal = Journal(_matches(unit), after=after)
-        self._ours = bool(after)
+        before = seen(layout, unit.invocation)
+        self._journal = Journal(_matches(unit), after=before.cursor)
+        self._ours = bool(before.cursor)
         self._pidfd = processes.open_process(unit.main_pid)
-        self._schedulers = _schedulers(unit)
-        self._cursor = ""
+        self._schedulers = before.schedulers | processes.schedulers(unit.cgroup)
+        self._cursor = before.cursor
         self._questions = _Questions(release, ask_every)
         self._ended = False
         self._decoded_at = 0.0
@@ -58,9 +56,8 @@ class Eye:
             os.close(self._pidfd)
 
     def remember(self) -> None:
-        """Keeps how far the journal was read, for the next life of the supervisor in this boot."""
-        if self._cursor:
-            durable.write_json(self._layout.read_up_to, {"invocation": self.unit.invocation, "cursor": self._cursor})
+        """Keeps what was seen, for the next life of the supervisor in this boot."""
+        Seen(self.unit.invocation, self._cursor, self._schedulers).store(self._layout)
 
     def poll(self) -> list[Incident]:
         """Reads what is new; returns the incidents that it opened or renamed."""
@@ -75,7 +72,7 @@ class Eye:
         if self._ended:
             return []
         found: list[Incident] = []
-        gone = self._schedulers - _schedulers(self.unit)
+        gone = self._schedulers - processes.schedulers(self.unit.cgroup)
         if gone and processes.pids(self.unit.cgroup):
             self._schedulers -= gone
             found += self._signal("scheduler-gone", f"{len(gone)} scheduler processes are gone, the parent lives")
@@ -94,7 +91,9 @@ class Eye:
                 found += [c.incident for c in changes if c.kind in _NEWS]
                 if any(c.incident.rule.name == "accept-collapse" for c in changes):
                     self._questions.ask_now()  # slow or garbage: the answers tell
-                if is_decode(entry.message):
+                if FIRED_UP in entry.message:
+                    self._schedulers |= processes.schedulers(self.unit.cgroup)
+                elif is_decode(entry.message):
                     self._decoded_at = time.monotonic()
         return found
 
@@ -119,17 +118,6 @@ def _matches(unit: Unit) -> list[str]:
         f"_SYSTEMD_INVOCATION_ID={unit.invocation}", "+", f"INVOCATION_ID={unit.invocation}", "_PID=1",
         "+", "_TRANSPORT=kernel",
     ]  # fmt: skip
-
-
-def _schedulers(unit: Unit) -> set[int]:
-    found = set()
-    for pid in processes.pids(unit.cgroup):
-        try:
-            if _SCHEDULER in Path(f"/proc/{pid}/cmdline").read_bytes():
-                found.add(pid)
-        except OSError:
-            continue
-    return found
 
 
 class _Questions:

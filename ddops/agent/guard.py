@@ -55,8 +55,8 @@ class Guard:
             self._attach()
             notices.send(self._layout)
             if self._eye:
+                self._eye.remember()  # what is found next is not yet acted on
                 found += self._eye.look_around()
-                self._eye.remember()
         if self._eye:
             found += self._eye.poll()
         for incident in found:

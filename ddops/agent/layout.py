@@ -107,9 +107,9 @@ class Layout:
         return self.run / "confirmed"
 
     @property
-    def read_up_to(self) -> Path:
-        """The invocation under watch and the cursor that its journal was read up to."""
-        return self.run / "read-up-to"
+    def seen(self) -> Path:
+        """The invocation under watch, how far its journal was read, and its schedulers."""
+        return self.run / "seen"
 
     @property
     def wake(self) -> Path:

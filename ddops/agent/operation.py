@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import threading
 import time
 from collections.abc import Callable
@@ -11,6 +12,7 @@ from . import processes, reserve
 from .errors import NO_ROOM, Cancelled, EngineFault, GateFailed
 from .fault import Fault
 from .layout import Layout
+from .seen import Seen
 from .steplog import StepLog
 from .systemd import Unit
 
@@ -53,11 +55,13 @@ class Operation:
         return watched
 
     def unwatch(self) -> None:
-        """Ends the watch. A fault that was found stays known."""
+        """Ends the watch. A fault that was found stays known, and the engine's schedulers, to whoever watches next."""
         with self._mutex:
             watched, self.watched = self.watched, None
         if watched:
             watched.close()
+            with contextlib.suppress(OSError):  # no room: the next one counts those that it finds
+                Seen(watched.unit.invocation, schedulers=watched.schedulers).store(self.layout)
 
     def shield(self) -> None:
         """From here on nothing interrupts: the way back is under way, or the release is being promoted."""

@@ -10,6 +10,8 @@ from pathlib import Path
 
 from .systemd import Unit
 
+_SCHEDULER = b"sglang::scheduler"
+
 # cgroup v2 alone; v1 with systemd's own hierarchy; both beside each other
 _HIERARCHIES = (Path("/sys/fs/cgroup"), Path("/sys/fs/cgroup/unified"), Path("/sys/fs/cgroup/systemd"))
 
@@ -44,6 +46,16 @@ def of_invocation(invocation: str) -> set[int]:
             if mark in (process / "environ").read_bytes().split(b"\0"):
                 found.add(int(process.name))
     return found
+
+
+def schedulers(cgroup: str) -> frozenset[int]:
+    """Returns the processes of a control group that are SGLang's schedulers, by the title that they give themselves."""
+    found = set()
+    for pid in pids(cgroup):
+        with contextlib.suppress(OSError):  # it has ended
+            if _SCHEDULER in Path(f"/proc/{pid}/cmdline").read_bytes():
+                found.add(pid)
+    return frozenset(found)
 
 
 def in_kernel(pid: int) -> bool:

@@ -13,7 +13,7 @@ from itertools import islice
 from typing import Any
 
 from . import processes, systemd
-from .decode import is_decode
+from .decode import FIRED_UP, is_decode
 from .fault import Fault
 from .faults import Change, Detector, Incident, Level, Scope
 from .faults.model import ROLLBACK, TRIAL
@@ -21,7 +21,6 @@ from .journal import Entry, Journal, JournalError
 from .systemd import Unit
 
 _PAIR = re.compile(r"(accept len|graph|gen throughput \(token/s\)|#running-req): ([^,\s]+)")
-_READY = "The server is fired up and ready to roll!"
 _AT_ONCE = 5000  # entries of one look: the watchdog and cancellations have their turn in between
 _LAST_WORDS_S = 0.3  # journald may still hold the last lines of a process that has ended
 
@@ -37,6 +36,7 @@ class EngineWatch:
     def __init__(self, unit: Unit) -> None:
         self.unit = unit
         self.fired_up = False
+        self.schedulers: frozenset[int] = frozenset()  # once it has fired up
         self.overlay_reports: list[dict[str, Any]] = []
         self.decode: deque[dict[str, str]] = deque(maxlen=50)
         self.recent: deque[str] = deque(maxlen=30)
@@ -101,8 +101,9 @@ class EngineWatch:
     def _keep(self, line: str) -> None:
         self.lines += 1
         self.recent.append(line[:400])
-        if _READY in line:
+        if FIRED_UP in line:
             self.fired_up = True
+            self.schedulers = processes.schedulers(self.unit.cgroup)
         elif line.startswith('{"ddops_overlay"'):
             try:
                 self.overlay_reports.append(json.loads(line)["ddops_overlay"])

@@ -25,7 +25,7 @@ from .service_host import STATE, ServiceHost, wait_for
 pytestmark = pytest.mark.lab
 
 SUPERVISOR = "ddops-supervisor@lab.service"
-READ_UP_TO = "/run/ddops/lab/read-up-to"
+SEEN = "/run/ddops/lab/seen"
 
 
 # answers 503 once, then keeps what it is sent
@@ -66,8 +66,7 @@ def told(served: ServiceHost) -> list[dict[str, Any]]:
 def order(served: ServiceHost, what: str) -> None:
     """Has the live engine do something, as a user of the public port."""
     body = {"messages": [{"role": "user", "content": f"now: {what}"}]}
-    with contextlib.suppress(httpx.HTTPError):
-        httpx.post(f"{served.url}/v1/chat/completions", json=body, timeout=0.5)
+    assert httpx.post(f"{served.url}/v1/chat/completions", json=body, timeout=60).status_code == 200
 
 
 DRILL = ("--drill", "illegal-access", "--drill-after", "2000")  # far more steps than gates and soak take
@@ -147,6 +146,34 @@ def test_a_scheduler_that_is_gone_under_a_living_parent_is_found(watched: Servic
     wait_for(lambda: watched.outcome(3), 40, "the engine was started anew")
     assert [i["rule"] for i in incidents(watched)] == ["scheduler-gone"]
     assert watched.starts("lab-0001.service") == 2
+    watched.assert_whole(1)
+
+
+def test_a_scheduler_that_is_lost_while_a_deploy_ends_is_found(adopted: ServiceHost) -> None:
+    """Between the last look of the operation and the first one of the watch after it."""
+    client = adopted.start_deploy(8)
+    held = adopted.at_step("STOP", 2, "promote")
+    assert held.wait(120) == 0
+    order(adopted, "lose the scheduler")
+    adopted.on("systemctl", "kill", "-s", "CONT", SUPERVISOR)
+    assert adopted.finish(client)[0] == 0
+    wait_for(lambda: adopted.outcome(3), 40, "the engine was started anew")
+    assert [i["rule"] for i in incidents(adopted)] == ["scheduler-gone"]
+    adopted.assert_whole(1)
+
+
+def test_a_scheduler_that_is_lost_while_no_supervisor_lives_is_found(watched: ServiceHost) -> None:
+    """A supervisor that starts with the host sees the engine before it has schedulers."""
+    watched.script(w9={"load_s": 12})
+    watched.lab.reboot(watched.name)
+    wait_for(lambda: watched.file(SEEN), 60, "the loading engine is watched")
+    assert json.loads(watched.file(SEEN) or "")["schedulers"] == []
+    wait_for(lambda: json.loads(watched.file(SEEN) or "")["schedulers"], 60, "its scheduler is known")
+    watched.on("systemctl", "stop", SUPERVISOR)
+    order(watched, "lose the scheduler")
+    watched.on("systemctl", "start", SUPERVISOR)
+    wait_for(lambda: watched.outcome(3), 40, "the engine was started anew")
+    assert [i["rule"] for i in incidents(watched)] == ["scheduler-gone"]
     watched.assert_whole(1)
 
 
@@ -233,9 +260,9 @@ def test_the_policy_page_does_nothing_but_tell_once(watched: ServiceHost, tmp_pa
 
     # a supervisor that was killed before it noted how far it has read
     watched.on("systemctl", "stop", SUPERVISOR)
-    watched.on("rm", "-f", READ_UP_TO)
+    watched.on("rm", "-f", SEEN)
     watched.on("systemctl", "start", SUPERVISOR)
-    wait_for(lambda: watched.file(READ_UP_TO), 20, "the next one has read it all again")
+    wait_for(lambda: watched.file(SEEN), 20, "the next one has read it all again")
     assert [i["action"] for i in incidents(watched)] == ["page"]
     assert len(told(watched)) == 1
     assert watched.outcome(4) is None

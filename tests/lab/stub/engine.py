@@ -20,8 +20,8 @@ width (``{"9": {...}}``, or ``"plain"`` where it does not speculate):
     log_requests  prints each request as SGLang's --log-requests does
 
 Whoever asks for "a letter every 0.5 s" gets a streamed answer at that pace. Whoever says "now: fault",
-"now: exit 0", "now: exit 1" or "now: lose the scheduler" gets that, and no answer. "now: log" has it print
-the lines that follow. The drill illegal-access of its release it does as SGLang with the overlay: after so
+"now: exit 0", "now: exit 1" or "now: lose the scheduler" is told that it will be done, and gets it. "now: log"
+has it print the lines that follow. The drill illegal-access of its release it does as SGLang with the overlay: after so
 many verify steps it tells of the fault and kills itself.
     exit_after    ends with code 1 after so many answers
     orphan        starts a child that holds its port, "marked" by its environment as a service's child is, or "bare"
@@ -94,6 +94,7 @@ class Engine(BaseHTTPRequestHandler):
             if self.says("log_requests"):
                 say(f"[2026-11-29 12:00:00] Receive: obj=GenerateReqInput(text={json.dumps(body)!r}, rid='1')")
             if order := re.search(r"now: (fault|exit [01]|lose the scheduler)", json.dumps(body)):
+                self.reply({"order": order[1]})
                 self.server.obey(order[1])
             if "now: log" in json.dumps(body):
                 say(body["messages"][-1]["content"].partition("now: log\n")[2])
@@ -292,14 +293,14 @@ def main():
         if tree:
             audit = {"batches": [1, 3], "width": tree["budget"] + 1, "graphs": False}
             say(json.dumps({"ddops_overlay": {**report, "ddtree": audit}}))
-    server.scheduler = subprocess.Popen(
-        ["/usr/bin/python3", "-c", "import time; time.sleep(1e9)", "sglang::scheduler_TP0"]
-    )
     if orphan := script.get("orphan"):
         command = ["/usr/bin/python3", "-c", "import time; time.sleep(1e9)", f"orphan-{orphan}"]
         subprocess.Popen(command, pass_fds=[server.fileno()], env=None if orphan == "marked" else {})
     threading.Thread(target=server.serve_forever, daemon=True).start()
     load(script)
+    server.scheduler = subprocess.Popen(
+        ["/usr/bin/python3", "-c", "import time; time.sleep(1e9)", "sglang::scheduler_TP0"]
+    )
     server.ready = True
     say("The server is fired up and ready to roll!")
     threading.Event().wait()
