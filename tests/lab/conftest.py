@@ -20,7 +20,7 @@ All skip where the user is not root. The root file system comes from the shared 
 """
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -54,6 +54,16 @@ def _lab(factory: pytest.TempPathFactory, net: str) -> Iterator[Lab]:
         yield lab
     finally:
         lab.down(all=True)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """Adds to a failed test what its hosts can tell of it: they are gone afterwards."""
+    report = yield
+    if report.failed:
+        hosts = {id(h): h for h in getattr(item, "funcargs", {}).values() if isinstance(h, ServiceHost)}
+        report.sections += [(f"host {host.name}", host.last_words()) for host in hosts.values()]
+    return report
 
 
 @pytest.fixture(scope="session")

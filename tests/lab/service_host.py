@@ -8,11 +8,12 @@ import os
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import httpx
 
@@ -46,6 +47,7 @@ class ServiceHost:
     environment: dict[str, str]
     profile: str = "lab"
     clients: list[subprocess.Popen[str]] = field(default_factory=list)
+    said: list[IO[str]] = field(default_factory=list)  # what those clients wrote on stderr
     folder: Path | None = None  # another checkout of ddops than this one
 
     # ---- ddops
@@ -77,13 +79,15 @@ class ServiceHost:
 
     def start(self, *args: str) -> subprocess.Popen[str]:
         """Starts a ddops command in the background; it is ended with the test."""
+        said = tempfile.TemporaryFile("w+")  # noqa: SIM115 - read when a test has failed
+        self.said.append(said)
         client = subprocess.Popen(
             [*self.argv(*args), "--json"],
             env=self.environment,
             cwd=self.folder,
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
+            stderr=said,
             text=True,
             # a shell starts background jobs with SIGINT ignored, and they hand that on
             preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
@@ -203,6 +207,19 @@ class ServiceHost:
         assert self.file("/run/ddops/lab/front-target") is None
         assert self.ddops("status").code == 0
 
+    def last_words(self) -> str:
+        """Returns what tells why a test failed: the end of the supervisor's journal and of the last step logs."""
+        script = (
+            "journalctl -u 'ddops-supervisor@*' -u 'lab-*' --no-pager -n 40 -o short-precise | cut -c1-300; "
+            f"tail -n 15 $(ls {STATE}/operations/*.jsonl | tail -n 2) | cut -c1-300; "
+            "systemctl list-units --all --plain --no-legend 'lab*' 'sglang*' 'ddops*'; ss -tnp; ss -tlnp; uptime"
+        )
+        clients = "".join(f"client {n} said:\n{_rewound(said).read()}" for n, said in enumerate(self.said))
+        try:
+            return str(self.lab.exec(self.name, "sh", "-c", script, seconds=30).stdout) + clients
+        except Exception as error:  # noqa: BLE001 - the test's own failure is what counts
+            return f"it tells nothing: {error!r}\n{clients}"
+
     # ---- the public port, as a user
 
     @property
@@ -226,6 +243,11 @@ class ServiceHost:
         except (httpx.NetworkError, httpx.RemoteProtocolError):
             return None
         return answer.json() if answer.status_code == 200 else None
+
+
+def _rewound(file: IO[str]) -> IO[str]:
+    file.seek(0)
+    return file
 
 
 @contextlib.contextmanager
