@@ -112,7 +112,11 @@ def paused(layout: Layout) -> dict[str, Any] | None:
 
 
 def pause(layout: Layout, by: str, reason: str, seconds: float | None) -> dict[str, Any]:
-    """Pauses automatic action after promotion; a deploy is refused meanwhile, a trial that runs goes on."""
+    """Pauses automatic action after promotion; a deploy is refused meanwhile, a trial that runs goes on.
+
+    Takes the place of a pause that there is, with no moment between them, and returns that one as ``replaces``.
+    """
+    replaces = paused(layout)
     record = {
         "by": by,
         "reason": reason,
@@ -120,7 +124,7 @@ def pause(layout: Layout, by: str, reason: str, seconds: float | None) -> dict[s
         "until": None if seconds is None else time.time() + seconds,
     }
     durable.write_json(layout.paused, record)
-    return record
+    return {**record, "replaces": replaces}
 
 
 def resume(layout: Layout) -> dict[str, Any]:

@@ -6,6 +6,7 @@ from typing import Annotated
 
 import typer
 
+from . import completing
 from .options import HostOption, JsonOption, PatienceOption, ServiceOption, SiteOption, seconds
 
 
@@ -13,7 +14,11 @@ def command(
     unit: Annotated[str, typer.Argument(metavar="UNIT", help="The running hand-made unit.")],
     profile: Annotated[
         str | None,
-        typer.Option(metavar="PROFILE", help="The hardware profile with its gates; needed where the site names none."),
+        typer.Option(
+            metavar="PROFILE",
+            help="The hardware profile with its gates; needed where the site names none.",
+            autocompletion=completing.profiles,
+        ),
     ] = None,
     port: Annotated[
         int | None, typer.Option(metavar="N", min=1, max=65535, help="Where it serves, if not in its arguments.")

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from . import completing
 from .options import (
     AlgorithmOption,
     BudgetOption,
@@ -15,6 +16,7 @@ from .options import (
     JsonOption,
     MaxRunningOption,
     PatienceOption,
+    ProfileArgument,
     ServiceOption,
     SiteOption,
     SoakOption,
@@ -28,9 +30,7 @@ if TYPE_CHECKING:
 
 
 def command(
-    profile: Annotated[
-        str, typer.Argument(metavar="PROFILE", help="The hardware profile: a name, or a .yaml file of your own.")
-    ],
+    profile: ProfileArgument,
     host: HostOption = None,
     budget: BudgetOption = None,
     graphs: GraphsOption = None,
@@ -54,7 +54,12 @@ def command(
         bool, typer.Option("--accept-slower", help="Promote it although it is slower than known-good.")
     ] = False,
     drill: Annotated[
-        str | None, typer.Option(metavar="NAME", help="Break the release on purpose: illegal-access or garbage.")
+        str | None,
+        typer.Option(
+            metavar="NAME",
+            help="Break the release on purpose: illegal-access or garbage.",
+            autocompletion=completing.drills,
+        ),
     ] = None,
     drill_after: Annotated[int, typer.Option(metavar="STEPS", min=0, help="Decode steps before the drill.")] = 0,
     drill_on_production: Annotated[

@@ -2,10 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Annotated
-
-import typer
-
 from .options import (
     AlgorithmOption,
     BudgetOption,
@@ -13,6 +9,7 @@ from .options import (
     HostOption,
     JsonOption,
     MaxRunningOption,
+    ProfileArgument,
     ServiceOption,
     SiteOption,
     TopkOption,
@@ -21,9 +18,7 @@ from .options import (
 
 
 def command(
-    profile: Annotated[
-        str, typer.Argument(metavar="PROFILE", help="The hardware profile: a name, or a .yaml file of your own.")
-    ],
+    profile: ProfileArgument,
     host: HostOption = None,
     budget: BudgetOption = None,
     graphs: GraphsOption = None,

@@ -7,14 +7,25 @@ from typing import Annotated, Any
 
 import typer
 
+from . import completing
 from .options import HostOption, JsonOption, ServiceOption, SiteOption
 
 
 def command(
-    suite: Annotated[str, typer.Argument(metavar="SUITE", help="smoke, lossless, coding, garbage or load.")],
+    suite: Annotated[
+        str,
+        typer.Argument(
+            metavar="SUITE", help="smoke, lossless, coding, garbage or load.", autocompletion=completing.suites
+        ),
+    ],
     host: HostOption = None,
     profile: Annotated[
-        str | None, typer.Option(metavar="NAME", help="Whose thresholds, instead of the host's profile.")
+        str | None,
+        typer.Option(
+            metavar="NAME",
+            help="Whose thresholds, instead of the host's profile.",
+            autocompletion=completing.profiles,
+        ),
     ] = None,
     problems: Annotated[
         Path | None, typer.Option(metavar="PATH", help="coding: your own problems, a YAML file or a folder.")

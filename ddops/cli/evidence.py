@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from . import completing
 from .options import BudgetOption, GraphsOption, HostOption, JsonOption, OfflineOption, ServiceOption, SiteOption
 
 if TYPE_CHECKING:
@@ -15,7 +16,12 @@ if TYPE_CHECKING:
 
 def command(
     profile: Annotated[
-        str | None, typer.Argument(metavar="PROFILE", help="Only this profile: a name, or a .yaml file of your own.")
+        str | None,
+        typer.Argument(
+            metavar="PROFILE",
+            help="Only this profile: a name, or a .yaml file of your own.",
+            autocompletion=completing.profiles,
+        ),
     ] = None,
     host: HostOption = None,
     budget: BudgetOption = None,
@@ -68,7 +74,7 @@ def _row(each: dict[str, Any]) -> None:
     budget, algorithm = each["budget"] or "-", each["algorithm"] or "-"
     graphs = {True: "on", False: "off", None: "?"}[each["graphs"]]
     verdict = each["outcome"] if each["subject"] == "deploy" else f"{each['subject']}: {each['outcome']}"
-    more = f" (drill {each['drill']})" if each["drill"] else f" x {each['times']}" if each["times"] > 1 else ""
+    more = f" x {each['times']}" if each["times"] > 1 else ""
     accept = "-" if each["accept_length"] is None else f"{each['accept_length']:.2f}"
     tok_s = "-" if each["tok_s"] is None else f"{each['tok_s']:.0f}"
     when = str(each["ended"] or each["source"])[:16].replace("T", " ")
@@ -76,6 +82,8 @@ def _row(each: dict[str, Any]) -> None:
         f"{budget:>6} {graphs:6} {algorithm:10} {verdict + more:20} {accept:>6} {tok_s:>6} "
         f"{'-' if each['release'] is None else each['release']:>3} {when}"
     )
+    if each["drill"]:
+        row(f"{'':14}with the drill {each['drill']}")
     if each["what"] not in (each["outcome"], "promoted"):
         row(f"{'':14}{each['what']}")
     if each["stale"]:

@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from . import completing
 from .options import JsonOption
 
 app = typer.Typer(help="Classify journals, and explain the rules.", no_args_is_help=True, rich_markup_mode=None)
@@ -61,7 +62,12 @@ def listing(as_json: JsonOption = False) -> int:
 
 @app.command()
 def explain(
-    rule: Annotated[str, typer.Argument(metavar="RULE", help="A rule, as `ddops faults list` names it.")],
+    rule: Annotated[
+        str,
+        typer.Argument(
+            metavar="RULE", help="A rule, as `ddops faults list` names it.", autocompletion=completing.rules
+        ),
+    ],
     as_json: JsonOption = False,
 ) -> int:
     """Explain a rule: what it means and what to do."""

@@ -6,13 +6,19 @@ from typing import Annotated
 
 import typer
 
+from . import completing
 from .options import JsonOption
 
 
 def command(
     context: typer.Context,
     topic: Annotated[
-        str | None, typer.Argument(metavar="TOPIC", help="exit-codes, variables or man; without one, what there is.")
+        str | None,
+        typer.Argument(
+            metavar="TOPIC",
+            help="exit-codes, variables or man; without one, what there is.",
+            autocompletion=completing.topics,
+        ),
     ] = None,
     as_json: JsonOption = False,
 ) -> int:

@@ -8,12 +8,24 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from .. import durations
+from . import completing
 
 if TYPE_CHECKING:
     from ..settings import Asked
 
+ProfileArgument = Annotated[
+    str,
+    typer.Argument(
+        metavar="PROFILE",
+        help="The hardware profile: a name, or a .yaml file of your own.",
+        autocompletion=completing.profiles,
+    ),
+]
 HostOption = Annotated[
-    str | None, typer.Option("--host", metavar="NAME", help="The host; needed where the site has several.")
+    str | None,
+    typer.Option(
+        "--host", metavar="NAME", help="The host; needed where the site has several.", autocompletion=completing.hosts
+    ),
 ]
 SiteOption = Annotated[
     Path | None, typer.Option("--site", metavar="FILE", help="The site file, instead of the one that is found.")

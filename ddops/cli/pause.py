@@ -28,6 +28,8 @@ def command(
     time = None if for_ is None else seconds("--for", for_)
     record = agent.change("pause", by=render.requester(), reason=reason, seconds=time)
     output.document(record) if as_json else output.data(f"paused by={record['by']} since={record['since']}")
+    if was := record.get("replaces"):
+        output.say(f"it replaces the pause by {was['by']} since {was['since']}: {was['reason'] or 'no reason given'}")
     if time is None:
         output.say("nothing is done by itself until then\n\nhint: ddops resume")
     return 0

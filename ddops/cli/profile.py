@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Annotated
-
 import typer
 
 from .options import (
@@ -13,6 +11,7 @@ from .options import (
     HostOption,
     JsonOption,
     MaxRunningOption,
+    ProfileArgument,
     SiteOption,
     SoakOption,
     TopkOption,
@@ -39,7 +38,7 @@ def list_(as_json: JsonOption = False) -> int:
 
 @app.command("show")
 def show(
-    profile: Annotated[str, typer.Argument(metavar="PROFILE", help="A name, or a .yaml file of your own.")],
+    profile: ProfileArgument,
     host: HostOption = None,
     budget: BudgetOption = None,
     graphs: GraphsOption = None,

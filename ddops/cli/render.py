@@ -14,6 +14,7 @@ from .options import (
     HostOption,
     JsonOption,
     MaxRunningOption,
+    ProfileArgument,
     ServiceOption,
     SiteOption,
     TopkOption,
@@ -22,9 +23,7 @@ from .options import (
 
 
 def command(
-    profile: Annotated[
-        str, typer.Argument(metavar="PROFILE", help="The hardware profile: a name, or a .yaml file of your own.")
-    ],
+    profile: ProfileArgument,
     output_folder: Annotated[
         Path, typer.Option("--output", "-o", metavar="DIR", help="A folder that is not there yet, or is empty.")
     ],

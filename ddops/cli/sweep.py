@@ -8,13 +8,12 @@ from typing import Annotated
 
 import typer
 
-from .options import HostOption, JsonLinesOption, PatienceOption, ServiceOption, SiteOption, seconds
+from . import completing
+from .options import HostOption, JsonLinesOption, PatienceOption, ProfileArgument, ServiceOption, SiteOption, seconds
 
 
 def command(
-    profile: Annotated[
-        str, typer.Argument(metavar="PROFILE", help="The hardware profile: a name, or a .yaml file of your own.")
-    ],
+    profile: ProfileArgument,
     host: HostOption = None,
     budgets: Annotated[
         str | None,
@@ -56,7 +55,12 @@ def command(
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask; without a terminal nobody is asked.")] = False,
     force: Annotated[bool, typer.Option("--force", help="Try what is proven bad here, too.")] = False,
     drill: Annotated[
-        str | None, typer.Option(metavar="NAME", help="Break large budgets on purpose: illegal-access or garbage.")
+        str | None,
+        typer.Option(
+            metavar="NAME",
+            help="Break large budgets on purpose: illegal-access or garbage.",
+            autocompletion=completing.drills,
+        ),
     ] = None,
     drill_above: Annotated[
         int | None, typer.Option(metavar="N", min=0, help="Those above it. [default: known-good's budget]")
@@ -99,7 +103,7 @@ def command(
     if dry_run and as_json:
         output.document({"plan": made.describe()})
     else:
-        sweeping.show_plan(made, output.data if dry_run else output.say)
+        sweeping.show_plan(made, output.data if dry_run else output.say, limits.seconds)
     if dry_run:
         return 0
     if sys.stdin.isatty() and sys.stderr.isatty() and not yes and not typer.confirm("sweep?", err=True):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
@@ -17,8 +18,8 @@ if TYPE_CHECKING:
     from ..sweep.study import Study
 
 
-def show_plan(made: SweepPlan, write: Callable[[str], None]) -> None:
-    """Says what a sweep would do, cell by cell, and how long it takes."""
+def show_plan(made: SweepPlan, write: Callable[[str], None], within_s: float | None = None) -> None:
+    """Says what a sweep would do, cell by cell, how long it takes, and how much of it is done in a time."""
     plan = made.describe()
     good, measure, drill = plan["known_good"], plan["question"]["measure"], plan["question"]["drill"]
     write(f"{paint('sweep', 'bold')}: {plan['service']} on {plan['hostname']}, profile {plan['profile']}")
@@ -44,7 +45,16 @@ def show_plan(made: SweepPlan, write: Callable[[str], None]) -> None:
     total = in_words(plan["seconds"]) if made.prediction.seconds else "not known"
     write(f"  time      {at_least}{total} for {made.tries} cells, as last measured on this host; a cell:")
     write(f"            {made.prediction} s")
+    if within_s is not None and (fit := fitting(made, within_s)) is not None:
+        some = f"{fit} of {made.tries} cells end" if fit else "no cell ends"
+        write(f"            {some} within the {in_words(within_s)} of --for")
     write("            nobody is served in that time: the front is closed from a cell's drain to its return")
+
+
+def fitting(made: SweepPlan, within_s: float) -> int | None:
+    """Returns how many of a plan's cells end within a time, as predicted; None where nothing is known of a cell."""
+    each = made.prediction.seconds
+    return min(made.tries, max(0, math.ceil(within_s / each) - 1)) if each else None
 
 
 def _remark(made: SweepPlan, cell: Cell, proof: str | None) -> str:

@@ -7,6 +7,7 @@ import itertools
 import json
 import os
 import pty
+import re
 import select
 import signal
 import subprocess
@@ -229,12 +230,15 @@ def test_a_pause_stops_action_and_deploys_until_it_is_ended(watched: ServiceHost
     assert watched.ddops("pause", "--reason", "moving racks").code == 0
     refused = watched.deploy(12)
     assert (refused.code, refused.document["reason"]["why"]) == (5, "moving racks")
+    longer = watched.ddops("pause", "--reason", "racks still moving", "--for", "1h")
+    assert longer.document["replaces"]["reason"] == "moving racks"
+    assert re.search(r"it replaces the pause by \S+ since \S+: moving racks", longer.stderr)
     order(watched, "fault")
     wait_for(lambda: told(watched), 20, "it is told all the same")
     assert incidents(watched)[0]["action"] == "page"
     assert "paused" in incidents(watched)[0]["because"]
     assert watched.starts("lab-0001.service") == 1
-    assert watched.ddops("status").document["paused"]["reason"] == "moving racks"
+    assert watched.ddops("status").document["paused"]["reason"] == "racks still moving"
 
     assert watched.ddops("resume").code == 0
     assert watched.ddops("resume").code == 5

@@ -20,19 +20,23 @@ from typing import Any
 
 import pytest
 
-# the real command; its events come from here, and each one that was shown is acknowledged
-CHILD = """
+# ends what was written of an event; the terminal hands on what was written when it has the time
+SHOWN = "\x05"
+# the real command; its events come from here
+CHILD = f"""
 import json, os, signal, sys
 from ddops import watching
 from ddops.cli import target, watch
 def told(*_):
     for line in sys.stdin:
         yield json.loads(line)
-        os.write(2, b".")
+        os.write(1, b"{SHOWN}")
     os.kill(os.getpid(), signal.SIGINT)
 target.existing = lambda *_: (None, None)
 watching.events = told
-sys.exit(watch.command())
+code = watch.command()
+os.write(1, b"{SHOWN}")
+sys.exit(code)
 """
 STATE = {
     "event": "state", "time": "2026-03-01T10:00:00Z", "service": "kimi", "release": 12, "budget": 8, "engine": "active",
@@ -96,17 +100,18 @@ class Watched:
 
     def tell(self, *events: dict[str, Any]) -> None:
         assert self.child.stdin
-        assert self.child.stderr
         for event in events:
             self.child.stdin.write(json.dumps(event).encode() + b"\n")
             self.child.stdin.flush()
-            said = self.child.stderr.read(1)
-            assert said == b".", said + self.child.stderr.read()
             self.read()
 
     def read(self) -> None:
-        while select.select([self.terminal], [], [], 0)[0]:
-            self.screen.take(os.read(self.terminal, 65536).decode())
+        """Reads what was written of one event."""
+        written = b""
+        while not written.endswith(SHOWN.encode()):
+            assert select.select([self.terminal], [], [], 60)[0], f"no end of {written!r}"
+            written += os.read(self.terminal, 65536)
+        self.screen.take(written.decode().removesuffix(SHOWN))
 
     def resize(self, columns: int) -> None:
         size(self.terminal, columns)
@@ -116,9 +121,8 @@ class Watched:
     def end(self) -> int:
         assert self.child.stdin
         self.child.stdin.close()
-        code = self.child.wait(20)
         self.read()
-        return code
+        return self.child.wait(20)
 
 
 def size(terminal: int, columns: int) -> None:
@@ -130,17 +134,14 @@ def watching(columns: int, *, breaks: bool = False) -> Iterator[Watched]:
     ours, theirs = pty.openpty()
     size(theirs, columns)
     environment = {**os.environ, "TERM": "xterm", "COLUMNS": "100", "NO_COLOR": "1"}
-    child = subprocess.Popen(
-        [sys.executable, "-c", CHILD], stdin=subprocess.PIPE, stdout=theirs, stderr=subprocess.PIPE, env=environment
-    )
+    child = subprocess.Popen([sys.executable, "-c", CHILD], stdin=subprocess.PIPE, stdout=theirs, env=environment)
     try:
         yield Watched(child, ours, Screen(columns or 80, breaks=breaks))
     finally:
         child.kill()
         child.wait()
-        for stream in (child.stdin, child.stderr):
-            assert stream
-            stream.close()
+        assert child.stdin
+        child.stdin.close()
         os.close(ours)
         os.close(theirs)
 

@@ -189,3 +189,38 @@ def test_what_comes_from_a_host_cannot_play_with_the_terminal(
     output.data(f"{hostile} \x1b[31mred\x1b[0m\tend")
     shown = capsys.readouterr().out
     assert shown == "\\x1b]0;owned\\x07\\x1b[2J\\x9b1;1H\\r\\u202ekcatta \x1b[31mred\x1b[0m\tend\n"
+
+
+def offered(words: str, **variables: str) -> list[str]:
+    """Returns what a shell is offered at the end of a line."""
+    environment = {"PATH": "/usr/bin:/bin", "HOME": "/nonexistent", **variables}
+    shell = {"_DDOPS_COMPLETE": "complete_bash", "COMP_WORDS": words, "COMP_CWORD": str(words.count(" "))}
+    done = subprocess.run(
+        [Path(sys.executable).parent / "ddops"],
+        env={**environment, **shell},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert done.stderr == ""
+    return done.stdout.split()
+
+
+def test_a_shell_completes_verbs_profiles_hosts_suites_and_rules(tmp_path: Path) -> None:
+    site = tmp_path / "site.yaml"
+    site.write_text("hosts: {gpu-2: {address: gpu-2}, gpu-1: {address: gpu-1}}\nengine: {python: /p}\nmodel: /m\n")
+    assert offered("ddops dep") == ["deploy"]
+    for verb in ("deploy", "diff", "render", "sweep", "evidence", "profile show"):
+        assert offered(f"ddops {verb} ") == ["b300", "lab", "rtx-pro-6000"]
+    assert offered(f"ddops deploy b300 --site {site} --host ") == ["gpu-1", "gpu-2"]
+    assert offered("ddops status --host ", DDOPS_SITE=str(site)) == ["gpu-1", "gpu-2"]
+    assert offered("ddops eval c") == ["coding"]
+    assert offered("ddops deploy b300 --drill ") == ["illegal-access", "garbage"]
+    assert "illegal-memory-access" in offered("ddops faults explain ill")
+    assert offered("ddops help m") == ["man"]
+
+
+def test_a_shell_is_offered_no_host_where_the_site_file_is_none(tmp_path: Path) -> None:
+    (tmp_path / "site.yaml").write_text("hosts: [")
+    for named in (tmp_path / "site.yaml", tmp_path / "absent.yaml"):
+        assert offered("ddops status --host ", DDOPS_SITE=str(named)) == []

@@ -136,9 +136,9 @@ def planned(
     return planning.plan(setup(host, drill, force=force), "gpu-1", "kimi", cells, [], bisects=bisects)
 
 
-def told(made: SweepPlan) -> str:
+def told(made: SweepPlan, within_s: float | None = None) -> str:
     lines: list[str] = []
-    sweeping.show_plan(made, lines.append)
+    sweeping.show_plan(made, lines.append, within_s)
     return "\n".join(lines)
 
 
@@ -164,6 +164,9 @@ def test_the_plan_tells_order_evidence_drill_and_time_and_changes_nothing() -> N
     ):
         assert line in said, "\n".join(said)
     assert made.describe()["seconds"] == 3 * 1369
+    assert "            2 of 3 cells end within the 68 min of --for" in told(made, 3 * 1369).splitlines()
+    assert "            no cell ends within the 1 s of --for" in told(made, 1).splitlines()
+    assert "            3 of 3 cells end within the 24.0 h of --for" in told(made, 24 * 3600).splitlines()
     assert [c["proven_bad"] is not None for c in made.describe()["cells"]] == [False, False, False, True]
 
 
