@@ -26,7 +26,6 @@ from .service_host import STATE, ServiceHost, wait_for
 pytestmark = pytest.mark.lab
 
 SUPERVISOR = "ddops-supervisor@lab.service"
-SEEN = "/run/ddops/lab/seen"
 
 
 # answers 503 once, then keeps what it is sent
@@ -62,6 +61,11 @@ def incidents(served: ServiceHost) -> list[dict[str, Any]]:
 def told(served: ServiceHost) -> list[dict[str, Any]]:
     """What the site's command was given."""
     return [json.loads(line) for line in (served.file("/run/told") or "").splitlines()]
+
+
+def seen(served: ServiceHost) -> dict[str, Any]:
+    """What the supervisor has noted of the engine under watch."""
+    return json.loads(served.file("/run/ddops/lab/seen") or "{}")  # type: ignore[no-any-return]
 
 
 def order(served: ServiceHost, what: str) -> None:
@@ -167,9 +171,9 @@ def test_a_scheduler_that_is_lost_while_no_supervisor_lives_is_found(watched: Se
     """A supervisor that starts with the host sees the engine before it has schedulers."""
     watched.script(w9={"load_s": 12})
     watched.lab.reboot(watched.name)
-    wait_for(lambda: watched.file(SEEN), 60, "the loading engine is watched")
-    assert json.loads(watched.file(SEEN) or "")["schedulers"] == []
-    wait_for(lambda: json.loads(watched.file(SEEN) or "")["schedulers"], 60, "its scheduler is known")
+    first = wait_for(lambda: seen(watched), 60, "the loading engine is watched")
+    assert first["schedulers"] == []
+    wait_for(lambda: seen(watched)["schedulers"], 60, "its scheduler is known")
     watched.on("systemctl", "stop", SUPERVISOR)
     order(watched, "lose the scheduler")
     watched.on("systemctl", "start", SUPERVISOR)
@@ -264,9 +268,9 @@ def test_the_policy_page_does_nothing_but_tell_once(watched: ServiceHost, tmp_pa
 
     # a supervisor that was killed before it noted how far it has read
     watched.on("systemctl", "stop", SUPERVISOR)
-    watched.on("rm", "-f", SEEN)
+    watched.on("rm", "-f", "/run/ddops/lab/seen")
     watched.on("systemctl", "start", SUPERVISOR)
-    wait_for(lambda: watched.file(SEEN), 20, "the next one has read it all again")
+    wait_for(lambda: seen(watched).get("cursor"), 20, "the next one has read it all again")
     assert [i["action"] for i in incidents(watched)] == ["page"]
     assert len(told(watched)) == 1
     assert watched.outcome(4) is None
