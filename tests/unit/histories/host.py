@@ -1,75 +1,31 @@
-"""A host in memory below the real agent: what its modules call outside of themselves leads here."""
+"""A host in memory below the real agent: its lives, its moments, and what operators bring."""
 
 from __future__ import annotations
 
 import contextlib
-import errno
 import io
 import itertools
 import json
 import os
 import shutil
 import ssl  # noqa: F401 - the supervisor sees to it that nobody imports it later
-import sys
 import tarfile
 import tempfile
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from hashlib import sha256
 from pathlib import Path
-from types import ModuleType, SimpleNamespace
 from typing import Any
 
-from ddops.agent import (
-    __main__,
-    adopt,
-    brakes,
-    deploy,
-    durable,
-    engine,
-    eye,
-    front,
-    guard,
-    handmade,
-    journal,
-    layout,
-    lock,
-    notices,
-    observe,
-    operation,
-    preflight,
-    processes,
-    promote,
-    releases,
-    requests,
-    reserve,
-    restore,
-    rollback,
-    sending,
-    service,
-    soak,
-    stack,
-    status,
-    steplog,
-    supervisor,
-    systemd,
-    wake,
-    watch,
-)
-from ddops.agent.gates import acceptance, lossless, ready, smoke
+from ddops.agent import __main__, layout, releases, requests, supervisor, systemd
 
-from .engines import Answers, Behaviour, Process
+from .boundary import Boundary
+from .engines import Behaviour
+from .invariants import PORTS, Invariants
 from .journals import Lines
 from .turns import Died, Idle, PowerCut, Turns
 from .units import PUBLIC, Units
 
-MODULES = [
-    __main__, adopt, brakes, deploy, durable, engine, eye, front, guard, handmade, journal, layout, lock, notices,
-    observe, operation, preflight, processes, promote, releases, requests, reserve, restore, rollback, service, soak,
-    stack, status, sending, steplog, supervisor, systemd, wake, watch, acceptance, lossless, ready, smoke,
-]  # fmt: skip
 ADOPTED = "sglang.service"
-_PORTS = 31000
 _FRONT_UNIT = b"[Unit]\nDescription=front\n"
 
 
@@ -94,173 +50,21 @@ class Host:
         self.disk_full = False
         self.spare = 0  # writes that a full disk still takes
         self.writes_of_a_part = 200
-        self.violations: list[str] = []
+        self.invariants = Invariants(self)
         self.detached = 0
         self.operating = False
         self.deaths = self.cuts = 0
         self._asked = itertools.count(1)
         self._make_engine_folder()
-        self._undo: list[tuple[Any, str, Any]] = []
-        self._connect()
-
-    # ---- where the agent meets the host
-
-    def _connect(self) -> None:
-        turns, units, readers = self.turns, self.units, journal.Journal
-        for module in MODULES:
-            known = vars(module)
-            for name, value in (
-                ("UNITS", self.etc),
-                ("RUNTIME_UNITS", self.run_units),
-                ("BOOT_WANTS", self.etc / "multi-user.target.wants"),
-                ("LAB_MARK", self.root / "lab"),
-            ):
-                if name in known:
-                    self._set(module, name, value)
-            if known.get("time") is time:
-                self._set(module, "time", turns)
-            if "ThreadPoolExecutor" in known:
-                self._set(module, "ThreadPoolExecutor", _OneAfterAnother)
-            if known.get("Journal") is readers:
-                self._set(module, "Journal", self.journal.open)
-        self._set(supervisor, "select", SimpleNamespace(select=turns.selects))
-        self._set(supervisor, "threading", SimpleNamespace(Thread=turns.thread))
-        self._set(watch, "select", SimpleNamespace(select=turns.looks))
-        self._set(eye, "select", SimpleNamespace(select=turns.looks))
-        # the guard's own questions come from a thread of their own: here the journal and the process tell
-        nobody = SimpleNamespace(start=lambda: None)
-        self._set(eye, "threading", SimpleNamespace(
-            Thread=lambda **_: nobody, Event=lambda: SimpleNamespace(set=lambda: None)
-        ))  # fmt: skip
-        for module in (watch, eye):
-            self._set(module, "os", SimpleNamespace(close=lambda _: None))
-        self._set(systemd, "systemctl", units.systemctl)
-        self._set(systemd, "must_run", lambda: None)
-        for name in ("kill", "pids", "listener", "holders"):
-            self._set(processes, name, getattr(units, name))
-        self._set(processes, "open_process", self._open_process)
-        self._set(processes, "of_invocation", lambda _: set())
-        self._set(processes, "bytes_read", lambda _: 0)
-        self._set(processes, "connections", lambda _: 0)
-        self._set(processes, "describe", lambda pid: f"pid {pid}")
-        self._set(front, "accepts", units.accepts)
-        self._set(front, "subprocess", SimpleNamespace(run=units.close_listener, DEVNULL=None))
-        self._set(preflight, "shutil", SimpleNamespace(which=lambda _: "/usr/bin/ss"))
-        answers = Answers(self)
-        self._set(engine.Engine, "_ask", lambda e, *a: answers.ask(e, *a))
-        self._set(engine.Engine, "stream", lambda e, *a: answers.stream(e, *a))
-        self._set(steplog, "boot_id", lambda: f"boot-{self.boot}")
-        for module in (adopt, handmade):
-            self._set(module, "Path", self._path)
-        quiet = SimpleNamespace(Popen=lambda *_, **__: None, DEVNULL=None)
-        self._set(notices, "subprocess", quiet)
-        self._set(requests, "subprocess", SimpleNamespace(Popen=self._operate_detached, DEVNULL=None))
-        self._set(supervisor, "_journal", lambda _: None)
-        self._set(supervisor, "operate", self._one_writer(supervisor.operate))
-        for quota in ("KEPT_PROMOTED", "KEPT_FAILED"):
-            self._set(promote, quota, 1)  # a short history prunes too
-        self._count_writes()
-        self._has_reserve()
-
-    def _count_writes(self) -> None:
-        """Makes each write of the step log and each change of a file a moment at which anything may happen."""
-        write = steplog.StepLog.write
-
-        def logged(log: Any, event: str, **fields: Any) -> None:
-            if fields.get("synced", True):
-                self.crossing(f"before log {event} {fields.get('step', '')}")
-            write(log, event, **fields)
-            if fields.get("synced", True):
-                self.crossing(f"after log {event} {fields.get('step', '')}")
-
-        self._set(steplog.StepLog, "write", logged)
-        self._set(steplog, "os", _Proxy("os", fsync=lambda _: self._room()))
-        self._set(durable, "os", _Proxy("os", fsync=lambda _: None))
-        for name in ("write", "link", "remove"):
-            self._set(durable, name, self._counted(name, getattr(durable, name), needs_room=name != "remove"))
-        for module in (promote, releases):
-            proxied = _Proxy("os", replace=self._counted("replace", __import__("os").replace), fsync=lambda _: None)
-            self._set(module, "os", proxied)
-            self._set(module, "shutil", _Proxy("shutil", rmtree=self._counted("rmtree", shutil.rmtree)))
-
-    def _counted(self, name: str, function: Any, *, needs_room: bool = False) -> Any:
-        def counted(path: Any, *args: Any, **kwargs: Any) -> Any:
-            what = f"{name} {Path(path).name}"
-            self.crossing(f"before {what}")
-            if needs_room and not str(path).startswith(str(self.root / "run")):
-                self._room()
-            result = function(path, *args, **kwargs)
-            self.crossing(f"after {what}")
-            return result
-
-        return counted
-
-    def _room(self, *_: Any) -> None:
-        if self.disk_full and self.spare:
-            self.spare -= 1
-        elif self.disk_full:
-            raise OSError(errno.ENOSPC, "No space left on device")
-
-    def _has_reserve(self) -> None:
-        """What is given of the room that is set aside is good for some writes; by then a stranger has taken it."""
-        for name, size in (("BYTES", 16), ("INODES", 16), ("_SOME", 1), ("_FOR_POINTERS", 4), ("_FOR_STARTS", 8)):
-            self._set(reserve, name, size)
-        free = SimpleNamespace(f_frsize=1, f_files=0)
-        disk = lambda _: SimpleNamespace(**vars(free), f_bavail=0 if self.disk_full else 2 * reserve.BYTES)  # noqa: E731
-        give = reserve._give
-
-        def given(files: list[Path]) -> bool:
-            self.spare = self.writes_of_a_part if files else self.spare
-            return give(files)
-
-        def allocate(file: int, offset: int, size: int) -> None:
-            self._room()
-            os.posix_fallocate(file, offset, size)
-
-        self._set(reserve, "os", _Proxy("os", posix_fallocate=allocate, statvfs=disk))
-        self._set(reserve, "_give", given)
-
-    def _set(self, owner: Any, name: str, value: Any) -> None:
-        self._undo.append((owner, name, vars(owner)[name]))
-        setattr(owner, name, value)
+        self._boundary = Boundary(self)
 
     def close(self) -> None:
         self.turns.bury()
-        for owner, name, value in reversed(self._undo):
-            setattr(owner, name, value)
+        self._boundary.undo()
         for fd in [self.journal.never, *(p.ended for p in self.units.all)]:
             with contextlib.suppress(OSError):
-                __import__("os").close(fd)
+                os.close(fd)
         self._folder.cleanup()
-
-    def _open_process(self, pid: int) -> int | None:
-        return next((p.ended for p in self.units.processes if pid and p.pid == pid), None)
-
-    def _path(self, path: str) -> Path:
-        """Stands for ``Path`` where a unit is adopted: what is in /proc is written when it is asked for."""
-        if not path.startswith("/proc/"):
-            return Path(path)
-        process = self.root / path.lstrip("/")
-        process.mkdir(parents=True, exist_ok=True)
-        words = [f"{self.root}/engine/bin/python", "-m", "x", "--model-path", f"{self.root}/model", "--port", "8000"]
-        (process / "cmdline").write_bytes("\0".join(words).encode() + b"\0")
-        (process / "environ").write_bytes(b"A=b\0")
-        return process
-
-    def _operate_detached(self, *_: Any, **__: Any) -> None:
-        self.detached += 1
-
-    def _one_writer(self, operate: Any) -> Any:
-        def counted(*args: Any, **kwargs: Any) -> Any:
-            if self.operating:
-                self.wrong("two writers at once")
-            self.operating = True
-            try:
-                return operate(*args, **kwargs)
-            finally:
-                self.operating = False
-
-        return counted
 
     # ---- moments
 
@@ -271,7 +75,7 @@ class Host:
         if self.turns.dead:
             raise self.turns.dead
         self.crossings += 1
-        self.looks(what)
+        self.invariants.looks(what)
         while self.plans and self.plans[0][0] <= self.crossings:
             _, happen = self.plans.pop(0)
             self.turns.nested += 1
@@ -281,52 +85,6 @@ class Host:
                 self.turns.nested -= 1
         if self.turns.dead:
             raise self.turns.dead
-
-    def looks(self, what: str) -> None:
-        """What must hold at every moment."""
-        running = {p.unit for p in self.units.processes}
-        if len(running) > 1:
-            self.wrong(f"two engines at once, {what}: {sorted(running)}")
-        pointer = durable.read_json(self.layout.known_good)
-        if pointer is None:
-            return
-        if not (self.layout.release_dir(pointer["release"]) / "manifest.json").exists():
-            self.wrong(f"known-good {pointer['release']} is gone, {what}")
-        boots = systemd.boots(self.layout)
-        if boots is None or not (self.etc / boots).is_file():
-            self.wrong(f"the alias boots {boots}, which is not there, {what}")
-
-    def starts(self, process: Process) -> None:
-        """An engine is started: a trial never in another boot than its own, unless it is what boots."""
-        newest = max(self.layout.operations.glob("*.request.json"), default=None)
-        asked = json.loads(newest.read_text()) if newest else {"kind": ""}
-        trial = asked["kind"] == "deploy" and asked["release"] == process.release
-        if trial and asked["boot_id"] != f"boot-{self.boot}" and self.boots() != process.unit:
-            self.wrong(f"{process.unit} is tried again after a power cut")
-
-    def front_opens(self, target: str) -> None:
-        """The public port now leads to a release: only to one that has passed."""
-        passed = self._passed()
-        if target and int(target) - _PORTS not in passed:
-            self.wrong(f"users are sent to {target}, passed have {sorted(passed)}")
-
-    def _passed(self) -> set[int]:
-        passed = {int((durable.read_json(self.layout.known_good) or {"release": 0})["release"])}
-        newest = max(self.layout.operations.glob("*.request.json"), default=None)
-        if newest:
-            asked = json.loads(newest.read_text())
-            steps = list(steplog.read(steplog.steps_file(self.layout, asked["operation"])))
-            done = {e["step"] for e in steps if e["event"] == "step-done"}
-            if asked["kind"] == "deploy" and {"ready", "smoke", "acceptance", "throughput"} <= done:
-                passed.add(asked["release"])
-            # what known-good was when the operation began
-            passed |= {e["release"] for e in steps if e["event"] == "way-back" and e["release"] is not None}
-            if asked["kind"] in ("rollback", "restart") and asked.get("to") is not None and "return" in done:
-                passed.add(asked["to"])
-        return passed
-
-    def wrong(self, what: str) -> None:
-        self.violations.append(what)
 
     def boots(self) -> str | None:
         return systemd.boots(self.layout)
@@ -372,8 +130,8 @@ class Host:
         self.turns.advance(20)
         self.units.boots()
         for process in self.units.processes:
-            if process.release not in (passed := self._passed()):
-                self.wrong(f"release {process.release} boots, passed have {sorted(passed)}")
+            if process.release not in (passed := self.invariants.passed()):
+                self.invariants.wrong(f"release {process.release} boots, passed have {sorted(passed)}")
 
     # ---- what an operator brings
 
@@ -419,7 +177,7 @@ class Host:
     def stage(self, by: str, policy: str = "page") -> int:
         """Stages the next release; returns its number."""
         number = releases.next_number(self.layout)
-        unit, port = f"lab-{number:04d}.service", _PORTS + number
+        unit, port = f"lab-{number:04d}.service", PORTS + number
         files = {
             unit: f"[Unit]\nDescription=release {number} port {port}\n".encode(),
             "lab-front.socket": _FRONT_UNIT, "lab-front.service": _FRONT_UNIT,
@@ -447,46 +205,3 @@ def _packed(files: dict[str, bytes]) -> bytes:
             info.size = len(data)
             tar.addfile(info, io.BytesIO(data))
     return stream.getvalue()
-
-
-class _Proxy:
-    """A module with a few of its functions exchanged."""
-
-    def __init__(self, name: str, **exchanged: Any) -> None:
-        self._module: ModuleType = sys.modules[name]
-        self.__dict__.update(exchanged)
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._module, name)
-
-
-class _Done:
-    def __init__(self, value: Any, error: Exception | None) -> None:
-        self._value, self._error = value, error
-
-    def result(self) -> Any:
-        if self._error:
-            raise self._error
-        return self._value
-
-
-class _OneAfterAnother:
-    """Stands for ``ThreadPoolExecutor``: what runs at once elsewhere has an order here."""
-
-    def __init__(self, *_: Any) -> None:
-        pass
-
-    def __enter__(self) -> _OneAfterAnother:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        pass
-
-    def submit(self, function: Any, *args: Any, **kwargs: Any) -> _Done:
-        try:
-            return _Done(function(*args, **kwargs), None)
-        except Exception as error:  # noqa: BLE001 - it is raised where the result is asked for
-            return _Done(None, error)
-
-    def map(self, function: Any, items: Any) -> Iterator[Any]:
-        return iter([function(item) for item in items])

@@ -293,7 +293,7 @@ class Histories(RuleBasedStateMachine):
         host.live()
         host.plans = []
         host.disk_full = False
-        assert not host.violations, host.violations
+        assert not host.invariants.violations, host.invariants.violations
         assert steplog.under_way(self.layout) is None, "an operation was left under way"
         for outcome in steplog.outcomes(self.layout)[self.told :]:
             self._learn(outcome)

@@ -199,7 +199,7 @@ class Units:
         number, port = (int(found) for found in re.findall(r"release (\d+) port (\d+)", unit.text)[0])
         others = [p for p in self.processes if p.unit != name or p.behaviour.stuck_s]
         if others:
-            self._host.wrong(f"{name} is started while {others[0].unit} is not gone")
+            self._host.invariants.wrong(f"{name} is started while {others[0].unit} is not gone")
         self.memory[name] = unit
         process = Process(
             name, number, port, 1000 + next(self._ids), f"{next(self._ids):032x}",
@@ -210,7 +210,7 @@ class Units:
         self.processes.append(process)
         self.all.append(process)
         self.starts.append((self._host.boot, process))
-        self._host.starts(process)
+        self._host.invariants.starts(process)
         if (self._host.etc / f"{name}.wants" / SOCKET).is_symlink() and not self.socket_active and not self.proxy_pid:
             self._start_socket()
         life(self._host, process)
@@ -306,13 +306,13 @@ class Units:
         if self.proxy_pid or self.listener(PUBLIC):
             raise SystemdError(f"systemctl start {SOCKET} failed", "Address already in use")
         self.socket_active = self.listening_socket = True
-        self._host.front_opens(self._target())
+        self._host.invariants.front_opens(self._target())
 
     def _start_proxy(self) -> None:
         if self._closed() or not self.socket_active or self.proxy_pid:
             return
         self.proxy_pid, self.proxy_target = 500 + next(self._ids), self._target()
-        self._host.front_opens(self.proxy_target)
+        self._host.invariants.front_opens(self.proxy_target)
 
     def _target(self) -> str:
         layout = self._host.layout
