@@ -32,6 +32,7 @@ def told(*_):
         yield json.loads(line)
         os.write(1, b"{SHOWN}")
     os.kill(os.getpid(), signal.SIGINT)
+signal.signal(signal.SIGINT, signal.default_int_handler)  # background jobs of a shell ignore it, and their children
 target.existing = lambda *_: (None, None)
 watching.events = told
 code = watch.command()
