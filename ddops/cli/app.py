@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import errno
 import importlib
-import os
 import re
 import signal
 import sys
@@ -77,8 +76,7 @@ def run(arguments: list[str]) -> int:
         return output.error(error.what, error.why, error.hint, error.exit_code, as_json=as_json)
     except (KeyboardInterrupt, typer.Abort):
         result = ExitCode.INTERRUPTED
-    except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    except output.ReaderGone:
         return ExitCode.OK
     except OSError as error:
         if error.errno not in (errno.ENOSPC, errno.EDQUOT):
@@ -114,7 +112,8 @@ def _usage(error: Exception, *, as_json: bool) -> int:
         return 0
     for said, words in _OF_NUMBERS:
         error.message = re.sub(said, words, str(error.message))  # type: ignore[attr-defined]
-    show()
+    with contextlib.suppress(OSError):  # nobody reads stderr
+        show()
     if as_json:
         context = getattr(error, "ctx", None)
         what, hint = str(error.format_message()), f"{context.command_path if context else 'ddops'} -h"  # type: ignore[attr-defined]

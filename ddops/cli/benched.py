@@ -41,8 +41,7 @@ class Bar:
         text = f"  run {at.run} of {self.repeats}: {at.done}/{self.requests} requests{failed}"
         if self._alive:
             filled = _WIDTH * at.done // self.requests
-            sys.stderr.write(f"\r{text}  [{'#' * filled}{'.' * (_WIDTH - filled)}]" + ("\n" if over else ""))
-            sys.stderr.flush()
+            output.draw(f"\r{text}  [{'#' * filled}{'.' * (_WIDTH - filled)}]" + ("\n" if over else ""))
         elif over:
             say(text)
 

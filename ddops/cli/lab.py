@@ -2,13 +2,14 @@
 
 import json
 import os
-import sys
 from collections.abc import Callable
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+
+from .output import data, say
 
 if TYPE_CHECKING:
     from ddops.lab.lab import HostStatus, Lab
@@ -122,7 +123,7 @@ def list_hosts(as_json: Json = False) -> None:
     width = max(len(host.name) for host in hosts)
     for host in hosts:
         row = f"{host.name:{width}}  {host.address:15}  {host.state:9}  {host.disk:10}  {host.memory}"
-        sys.stdout.write(row.rstrip() + "\n")
+        data(row.rstrip())
 
 
 @app.command()
@@ -241,13 +242,12 @@ def _each(names: list[str], act: "Callable[[Lab], Any]", said: str, as_json: boo
 def _done(said: str, value: Any, as_json: bool) -> None:
     _report(said)
     if as_json:
-        sys.stdout.write(json.dumps(value, indent=2) + "\n")
+        data(json.dumps(value, indent=2))
 
 
 def _report(text: str) -> None:
-    sys.stderr.write(text + "\n")
-    sys.stderr.flush()
+    say(text)
 
 
 def _print_json(hosts: "list[HostStatus]") -> None:
-    sys.stdout.write(json.dumps([asdict(host) for host in hosts], indent=2) + "\n")
+    data(json.dumps([asdict(host) for host in hosts], indent=2))

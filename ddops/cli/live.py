@@ -7,7 +7,7 @@ import sys
 import unicodedata
 from typing import Any
 
-from .output import data, paint
+from .output import paint, stream
 
 _QUIET_S = 10.0  # without a terminal, a state is printed when it changed or so often
 
@@ -43,12 +43,12 @@ class Live:
     def end(self) -> None:
         """Leaves the last state standing."""
         if self._alive:
-            sys.stdout.write("\n")
+            stream("")
 
     def _say(self, head: str, text: str) -> None:
         if self._alive:
             self._clear(_width())
-        data(f"{head} {_printable(text)}")
+        stream(f"{head} {_printable(text)}")
 
     def _clear(self, width: int) -> None:
         """Takes the line that stands away; one that the terminal has broken up since, since it is narrower now, stays.
@@ -64,9 +64,9 @@ class Live:
             width = _width()
             self._clear(width)
             line, self._drawn = _cut(_printable(line), width - 1)
-            sys.stdout.write(line)
+            stream(line, end="")
         elif changes != self._last[1] or state["time"][:18] != self._last[0]:  # every ten seconds
-            data(f"{_time(state)} {line}")
+            stream(f"{_time(state)} {line}")
             self._last = (state["time"][:18], changes)
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import sys
 from datetime import UTC, datetime
 from typing import Annotated, Any
 
@@ -29,8 +28,7 @@ def command(
     if follow:
         for event in watching.lines(agent, connect, release, last):
             if event["event"] == "entry":
-                output.data(json.dumps(_fields(event)) if as_json else _line(event))
-                sys.stdout.flush()  # somebody waits for it, at the other end of a pipe too
+                output.stream(json.dumps(_fields(event)) if as_json else _line(event))
             elif event["event"] == "lost":
                 output.say(f"lost: {event['what']}: {event['why']}; it is looked for again")
             elif event["event"] == "gap":

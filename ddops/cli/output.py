@@ -36,8 +36,21 @@ def alive(stream: Any) -> bool:
 
 def say(text: str = "") -> None:
     """Writes one line for people."""
-    sys.stderr.write(harmless(text) + "\n")
-    sys.stderr.flush()
+    draw(harmless(text) + "\n")
+
+
+def draw(text: str) -> None:
+    """Writes on stderr as it is; where that can take no more, a command goes on without it and ends as it would."""
+    try:
+        sys.stderr.write(text)
+        sys.stderr.flush()
+    except OSError:
+        _to_nowhere(sys.stderr)
+
+
+def _to_nowhere(stream: Any) -> None:
+    """Sends a stream, and what it holds back, nowhere from here on."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
 
 
 def asking(host: str) -> None:
@@ -53,19 +66,38 @@ class OutputLost(DdopsError):
         super().__init__("the output could not be written", error.strerror or type(error).__name__)
 
 
+class ReaderGone(Exception):
+    """Nobody reads on what would never end by itself."""
+
+
 def data(text: str) -> None:
-    """Writes one line of what was asked for; raises OutputLost, or BrokenPipeError where nobody reads it."""
+    """Writes one line of what was asked for; raises OutputLost.
+
+    Where nobody reads on, the rest goes nowhere: the command ends with what is true all the same.
+    """
     try:
         sys.stdout.write(harmless(text) + "\n")
     except BrokenPipeError:
-        raise
+        _to_nowhere(sys.stdout)
+    except OSError as error:
+        raise lost(error) from None
+
+
+def stream(text: str, end: str = "\n") -> None:
+    """Writes a part of what has no end by itself, at once; raises OutputLost, and ReaderGone where nobody reads on."""
+    try:
+        sys.stdout.write(harmless(text) + end)
+        sys.stdout.flush()
+    except BrokenPipeError:
+        _to_nowhere(sys.stdout)
+        raise ReaderGone from None
     except OSError as error:
         raise lost(error) from None
 
 
 def lost(error: OSError) -> OutputLost:
     """Returns what is told of an output that cannot be written; what is held back of it goes nowhere from here on."""
-    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    _to_nowhere(sys.stdout)
     return OutputLost(error)
 
 

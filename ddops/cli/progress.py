@@ -8,7 +8,7 @@ import time
 from typing import Any
 
 from .found import found_of
-from .output import alive, harmless, paint, say
+from .output import alive, draw, harmless, paint, say
 
 _NAMES = {
     "preflight": "preflight",
@@ -112,9 +112,8 @@ class Progress:
             return
         width = shutil.get_terminal_size().columns - 1
         line = f"  {self._running:{_WIDTH}} ..     {time.monotonic() - self._began:5.1f} s  {self._said}"
-        sys.stderr.write("\r\033[K" + harmless(line)[:width])
-        sys.stderr.flush()
+        draw("\r\033[K" + harmless(line)[:width])
 
     def _clear(self) -> None:
         if self._alive:
-            sys.stderr.write("\r\033[K")
+            draw("\r\033[K")

@@ -20,8 +20,7 @@ def command(
     show = Live(alive=output.alive(sys.stdout))
     try:
         for event in watching.events(agent, connect):
-            output.data(json.dumps(event)) if as_json else show(event)
-            sys.stdout.flush()
+            output.stream(json.dumps(event)) if as_json else show(event)
     except KeyboardInterrupt:
         show.end()
     return 0

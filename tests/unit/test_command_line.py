@@ -8,8 +8,10 @@ import os
 import signal
 import subprocess
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import IO
+from typing import IO, Any
 
 import pytest
 
@@ -85,12 +87,74 @@ def test_an_outcome_that_cannot_be_written_keeps_its_exit_code(how: str) -> None
             assert told.stderr.endswith("error: the output could not be written\n  No space left on device\n")
 
 
-def test_output_that_nobody_reads_is_no_error() -> None:
+@contextmanager
+def nobody() -> Iterator[IO[str]]:
+    """A pipe that nobody reads."""
     reader, writer = os.pipe()
     os.close(reader)
     with open(writer, "w") as closed:
+        yield closed
+
+
+def test_output_that_nobody_reads_is_no_error() -> None:
+    with nobody() as closed:
         unread = ddops_to(closed, "version", "--json")
     assert (unread.returncode, unread.stderr) == (0, "")
+
+
+FOLLOWS = """
+import os, sys
+from ddops.cli import app, outcome, output
+from ddops.cli.progress import Progress
+
+long = ["x" * 20000]  # more than is held back
+what = {"outcome": "rolled-back", "seconds": 1.0, "host": {"live": 1}, "reason": {"what": "a gate"}, "verdicts": long}
+def deploy(*_, **__):
+    show = Progress()
+    show({"event": "filed", "operation": 7})
+    show({"event": "step-done", "step": "load", "seconds": 1.0})
+    return outcome.tell("deploy", what, as_json=True)
+app.application = lambda _: deploy
+os._exit(app.end(app.run(sys.argv[1:])))
+"""
+
+
+@pytest.mark.parametrize("variables", [{}, {"PYTHONUNBUFFERED": "1"}])
+def test_an_operation_is_followed_and_its_code_is_true_though_nobody_reads_on(variables: dict[str, str]) -> None:
+    argv = [sys.executable, "-c", FOLLOWS]
+
+    def followed(**streams: Any) -> subprocess.CompletedProcess[str]:
+        kept = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, **streams}
+        return subprocess.run(argv, env={"PATH": "/usr/bin:/bin", **variables}, text=True, check=False, **kept)
+
+    with nobody() as closed, open("/dev/full", "w") as full:
+        for stderr in (closed, full):
+            deaf = followed(stderr=stderr)
+            assert deaf.returncode == ExitCode.ROLLED_BACK
+            assert json.loads(deaf.stdout)["outcome"] == "rolled-back"
+        unread = followed(stdout=closed)
+        assert unread.returncode == ExitCode.ROLLED_BACK
+        assert "a gate" in unread.stderr
+        assert followed(stdout=closed, stderr=closed).returncode == ExitCode.ROLLED_BACK
+
+
+STREAMS = """
+import os, sys
+from ddops.cli import app, output
+
+def logs(*_, **__):
+    while True:
+        output.stream("a line")
+app.application = lambda _: logs
+os._exit(app.end(app.run(sys.argv[1:])))
+"""
+
+
+def test_what_has_no_end_ends_where_nobody_reads_on() -> None:
+    with nobody() as closed:
+        argv = [sys.executable, "-c", STREAMS]
+        ended = subprocess.run(argv, env={"PATH": "/usr/bin:/bin"}, stdout=closed, stderr=subprocess.PIPE, timeout=60)
+    assert (ended.returncode, ended.stderr) == (0, b"")
 
 
 @pytest.mark.parametrize("closed", [">&-", "2>&-", "<&-", ">&- 2>&- <&-"])
