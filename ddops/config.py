@@ -116,6 +116,10 @@ def _truth(loader: _Loader, node: yaml.ScalarNode) -> bool:
     return bool(loader.construct_yaml_bool(node))
 
 
+_Loader.yaml_implicit_resolvers = {  # a date is text: nothing here takes one
+    first: [(tag, shape) for tag, shape in shapes if tag != "tag:yaml.org,2002:timestamp"]
+    for first, shapes in _Loader.yaml_implicit_resolvers.items()
+}
 _Loader.add_constructor("tag:yaml.org,2002:int", _integer)
 _Loader.add_constructor("tag:yaml.org,2002:bool", _truth)
 _Loader.add_constructor(yaml.resolver.BaseResolver.DEFAULT_MAPPING_TAG, _mapping)
@@ -133,6 +137,8 @@ def layer(path: Path) -> Layer:
         raise UsageError(f"{path} is no text", f"it is not UTF-8 from byte {error.start} on") from None
     except yaml.YAMLError as error:
         raise UsageError(f"{path} is not valid YAML", *_what_yaml_says(error)) from None
+    except (ValueError, RecursionError) as error:  # !!int of a word, a number of 5000 digits, 3000 brackets
+        raise UsageError(f"{path} is not valid YAML", str(error)) from None
     return Layer(str(path), value if value is not None else {}, node)
 
 

@@ -96,9 +96,8 @@ class Plan:
 
     def no_service(self) -> downtime.Downtime:
         """Returns how long nobody will be served."""
-        return downtime.predict(
-            self.facts["measured_steps"], self.facts["measured_load"], records=bool(self.facts["records"])
-        )
+        steps, load = self.facts["measured_steps"], self.facts["measured_load"]
+        return downtime.predict(steps, load, self.profile.gates.suites, records=bool(self.facts["records"]))
 
 
 def options_of(profile: Profile, site: Site, request: Request) -> tuple[Options, tuple[tuple[str, str], ...]]:

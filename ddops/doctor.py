@@ -60,30 +60,32 @@ class Examined:
         }
 
 
-def examine(flag: Path | None, name: str | None, began: Callable[[str], None]) -> Iterator[Examined]:
+def examine(flag: Path | None, name: str | None, began: Callable[[str], None], ask: hosts.Ask) -> Iterator[Examined]:
     """Examines every host of the site, or the named one, several at once; yields them in the order of their names.
 
-    ``began`` is told each host's name before anything else is done. Raises UsageError for a site file or a
-    profile that is wrong, before anybody connects.
+    ``began`` is told each host's name before anything else is done, then ``ask`` is asked for what opens keys. Raises
+    UsageError for a site file or a profile that is wrong, before anybody connects.
     """
     site = sites.load(flag)
     chosen = [sites.choose(site, name)] if name else sorted(site.hosts.items())
     planned = [(host, entry, *_about(host, entry, site, flag)) for host, entry in chosen]
     for host, _, _, _ in planned:
         began(host)
+    ways = hosts.several(chosen, ask)
     with ThreadPoolExecutor(max_workers=_AT_ONCE) as pool:
-        yield from pool.map(lambda each: _asked(each[0], each[1], each[2], _doctor(each[3])), planned)
+        yield from pool.map(lambda each, way: _asked(each[0], way, each[2], _doctor(each[3])), planned, ways)
 
 
-def fit(flag: Path | None, name: str | None, began: Callable[[str], None]) -> Iterator[Examined]:
+def fit(flag: Path | None, name: str | None, began: Callable[[str], None], ask: hosts.Ask) -> Iterator[Examined]:
     """As ``examine``, for nothing but what changes SGLang: the plug-in's hooks and the site's diffs."""
     site = sites.load(flag)
     chosen = [sites.choose(site, name)] if name else sorted(site.hosts.items())
-    planned = [(host, entry, diffs.fit(site.at(entry))) for host, entry in chosen]
-    for host, _, _ in planned:
+    planned = [(host, diffs.fit(site.at(entry))) for host, entry in chosen]
+    for host, _ in planned:
         began(host)
+    ways = hosts.several(chosen, ask)
     with ThreadPoolExecutor(max_workers=_AT_ONCE) as pool:
-        yield from pool.map(lambda each: _asked(each[0], each[1], None, _fit(each[2])), planned)
+        yield from pool.map(lambda each, way: _asked(each[0], way, None, _fit(each[1])), planned, ways)
 
 
 def exit_code(found: list[Examined]) -> ExitCode:
@@ -122,12 +124,13 @@ def _fit(about: dict[str, Any]) -> Callable[[Agent], list[Check]]:
     return lambda agent: [Check(**found) for found in agent.ask("overlay", timeout=_PATIENCE_S, about=about)]
 
 
-def _asked(host: str, entry: HostEntry, profile: Profile | None, look: Callable[[Agent], list[Check]]) -> Examined:
+def _asked(
+    host: str, way: hosts.Host | DdopsError, profile: Profile | None, look: Callable[[Agent], list[Check]]
+) -> Examined:
     named = profile.name if profile else None
-    try:
-        agent = Agent(hosts.connect(host, entry), "")
-    except DdopsError as error:
-        return Examined(host, named, [_failed("ssh", error)])
+    if isinstance(way, DdopsError):
+        return Examined(host, named, [_failed("ssh", way)])
+    agent = Agent(way, "")
     try:
         checks = [_ssh(agent)]
         return Examined(host, named, checks + look(agent))

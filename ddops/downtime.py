@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-_GATES = ("ready", "smoke", "lossless", "acceptance")
+_GATES = ("ready", "smoke", "lossless", "acceptance", "throughput")
 
 
 @dataclass(frozen=True)
@@ -30,15 +31,20 @@ class Downtime:
         return f"about {self.seconds:.0f} s, as last measured: {' + '.join(parts)} s"
 
 
-def predict(steps: dict[str, float], load: float | None, *, records: bool) -> Downtime:
+def gates(steps: dict[str, float], suites: Sequence[str]) -> float | None:
+    """Returns the seconds of all gates of a deploy, its suites among them; None where one was never measured."""
+    wanted = [*_GATES, *(f"eval-{suite}" for suite in suites)]
+    return sum(steps[name] for name in wanted) if all(name in steps for name in wanted) else None
+
+
+def predict(steps: dict[str, float], load: float | None, suites: Sequence[str], *, records: bool) -> Downtime:
     """Returns the prediction from the seconds of the last steps; ``records``: known-good is still to be asked."""
-    gates = [steps[name] for name in _GATES if name in steps]
     parts: dict[str, float | None] = {"drain": steps.get("drain")}
     if records:
         parts["record"] = steps.get("record")
     parts |= {
         "stop": steps.get("stop"),
         "load": steps.get("load", load),
-        "gates": sum(gates) if len(gates) == len(_GATES) else None,
+        "gates": gates(steps, suites),
     }
     return Downtime(parts)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from .copies import Copy
-from .errors import Interrupted, Refused, Unreachable
+from .errors import DdopsError, Interrupted, Refused, Unreachable, UsageError
 from .remote import Agent, Connect
 
 Report = Callable[[dict[str, Any]], None]
@@ -63,6 +63,7 @@ def _interrupted(agent: Agent) -> Interrupted:
 class _Seen:
     """What was heard of an operation: its last event and step, and since when the host is lost."""
 
+    filed: bool  # just now, by whoever follows
     after: int = -1
     step: str = "its beginning"
     lost_at: float | None = None
@@ -89,10 +90,13 @@ def follow(
     its outcome is not known here; and Interrupted at Ctrl-C, which ends nothing but this watching.
     Returns the agent as well, since it may be another one by then.
     """
-    seen, kept = _Seen(), Copy(agent.host.name, agent.service)
+    seen, kept = _Seen(events is not None), Copy(agent.host.name, agent.service)
     try:
         while True:
             try:
+                if seen.lost_at is not None:
+                    agent.close()
+                    agent = connect()
                 events = events or agent.events("follow", operation=operation, after=seen.after, copy=kept.known())
                 for event in events:
                     seen.lost_at = None
@@ -103,12 +107,10 @@ def follow(
                         return event["result"], agent
                     seen.take(event)
                     report(event)
-            except (Unreachable, Refused) as error:
+            except (Unreachable, Refused, UsageError) as error:  # the last: a key's file is gone meanwhile
                 events = None
                 _lost(agent, operation, error, seen, patience, report)
                 time.sleep(_AGAIN_S)
-                agent.close()
-                agent = connect()
     except KeyboardInterrupt:
         raise Interrupted(
             f"interrupted: nobody watches operation {operation} any more",
@@ -117,12 +119,10 @@ def follow(
         ) from None
 
 
-def _lost(
-    agent: Agent, operation: int, error: Unreachable | Refused, seen: _Seen, patience: float, report: Report
-) -> None:
+def _lost(agent: Agent, operation: int, error: DdopsError, seen: _Seen, patience: float, report: Report) -> None:
     """Reports that the host is lost; raises where looking for it again is of no use, or was of none so long."""
-    refused = isinstance(error, Refused)  # the wrong key or no root: waiting does not help
-    if refused and seen.lost_at is None:
+    refused = not isinstance(error, Unreachable)  # the wrong key or no root: waiting does not help
+    if refused and seen.lost_at is None and not seen.filed:
         raise error
     now = time.monotonic()
     if seen.lost_at is None:

@@ -13,6 +13,7 @@ from .errors import Refused, UsageError
 from .profile import Drafting, Profile
 
 _MIB = 1 << 20
+_MOST_RUNNING = 1_000_000
 
 
 def verify_width(budget: int) -> int:
@@ -92,6 +93,8 @@ def compute(profile: Profile, drafting: Drafting, budget: int, max_running: int 
         )
     if max_running is not None and max_running < 1:
         raise UsageError(f"max running {max_running} serves nobody", "", "--max-running 1 or more")
+    if max_running is not None and max_running > _MOST_RUNNING:
+        raise UsageError(f"max running {max_running} is out of range", f"no engine runs more than {_MOST_RUNNING}")
     if max_running is not None and ceiling is not None and max_running > allowed:
         raise Refused(
             f"max running {max_running} is too much for budget {budget}",

@@ -125,8 +125,8 @@ def resolve(name: str, site_flag: Path | None, host: str | None, flags: Asked, *
     default = config.layer(path)
     try:
         files = sites.layers(site_flag)
-    except UsageError:
-        if need_site or site_flag or host:
+    except sites.NoSite:
+        if need_site or host:
             raise
         files = []
     if not files:

@@ -99,6 +99,10 @@ class Site(Strict):
         return self.model_copy(update={k: v for k, v in own.items() if v})
 
 
+class NoSite(UsageError):
+    """There is no site file."""
+
+
 def candidates() -> list[Path]:
     """Returns the project's file and the user's, which wins over the user's where both are there; then the lab's."""
     state_home = Path(os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state")
@@ -114,7 +118,7 @@ def user_file() -> Path:
 def layers(flag: Path | None) -> list[Layer]:
     """Returns the site files, the last one wins: the flag's or DDOPS_SITE's alone, or the user's and the project's.
 
-    The lab's is read where there is none of these. Raises UsageError where there is none at all.
+    The lab's is read where there is none of these. Raises NoSite where there is none, UsageError for a wrong one.
     """
     if named := flag or (Path(os.environ["DDOPS_SITE"]) if os.environ.get("DDOPS_SITE") else None):
         return [_layer(named)]
@@ -125,7 +129,7 @@ def layers(flag: Path | None) -> list[Layer]:
         hosts = of_lab.below("hosts")
         found = [] if hosts and not hosts.value else [of_lab]  # none is left after 'ddops lab down'
     if not found:
-        raise UsageError(
+        raise NoSite(
             "no site file",
             f"looked for {', '.join(str(p) for p in candidates())}",
             "ddops site init writes one; ddops lab up lab makes a host to try with",
@@ -142,8 +146,15 @@ def _layer(path: Path) -> Layer:
         parts += [hosts.below(str(name), "overlay") for name in hosts.value]
     for part in parts:
         if part and isinstance(part.value, dict) and isinstance(named := part.value.get("diffs"), str) and named:
-            part.value["diffs"] = str(path.absolute().parent / Path(named).expanduser())
+            part.value["diffs"] = str(path.absolute().parent / _at_home(named, path))
     return found
+
+
+def _at_home(named: str, of: Path) -> Path:
+    try:
+        return Path(named).expanduser()
+    except RuntimeError:
+        raise UsageError(f"{of}: overlay.diffs is '{named}'", "there is no such user", "write the folder out") from None
 
 
 def load(flag: Path | None) -> Site:

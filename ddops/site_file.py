@@ -58,14 +58,23 @@ def write(file: Path | None) -> Path:
     return path
 
 
-def check(flag: Path | None, name: str | None) -> list[Checked]:
-    """Asks every host of the site, or the named one; raises UsageError for a site file that is wrong."""
+def check(flag: Path | None, name: str | None, ask: hosts.Ask) -> list[Checked]:
+    """Asks every host of the site, or the named one; ``ask`` is asked for what opens keys.
+
+    Raises UsageError for a site file that is wrong.
+    """
     site = sites.load(flag)
     chosen = [sites.choose(site, name)] if name else sorted(site.hosts.items())
-    return [_check(host, entry, site.at(entry), _user(host, entry, flag)) for host, entry in chosen]
+    users = [_user(host, entry, flag) for host, entry in chosen]
+    ways = hosts.several(chosen, ask)
+    return [
+        _check(host, way, site.at(entry), user) for (host, entry), way, user in zip(chosen, ways, users, strict=True)
+    ]
 
 
-def _check(name: str, entry: HostEntry, site: Site, user: str | None) -> Checked:
+def _check(name: str, way: hosts.Host | DdopsError, site: Site, user: str | None) -> Checked:
+    if isinstance(way, DdopsError):
+        return Checked(name, [Finding("ssh", False, _told(way))])
     about = {
         "python": site.engine.python,
         "model": site.model,
@@ -73,7 +82,7 @@ def _check(name: str, entry: HostEntry, site: Site, user: str | None) -> Checked
         "secrets": [*site.secrets, *site.credentials.values()],
         "user": user,
     }
-    agent, tried = Agent(hosts.connect(name, entry), ""), "ssh"
+    agent, tried = Agent(way, ""), "ssh"
     try:
         agent.host.connect()
         tried = "root"

@@ -32,6 +32,8 @@ def run(url: str, load: Load, number: int, report: Report) -> list[Stream]:
     try:
         if httpx.URL(url).scheme not in ("http", "https"):
             raise httpx.InvalidURL("it does not begin with http:// or https://")
+        if not 0 < (httpx.URL(url).port or 80) < 65536:
+            raise httpx.InvalidURL("its port is none")
         return asyncio.run(_run(url, load, number, report))
     except httpx.InvalidURL as error:
         raise UsageError(f"'{url}' is no URL", str(error), "--url http://192.0.2.7:30000") from None

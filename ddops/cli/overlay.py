@@ -16,9 +16,9 @@ app = typer.Typer(help="What changes SGLang in a release: the plug-in, diffs of 
 def check(host: HostOption = None, site: SiteOption = None, as_json: JsonOption = False) -> int:
     """Ask each host, or one, whether plug-in and diffs fit its SGLang; change nothing; exit 9 if not."""
     from .. import doctor
-    from . import examined, output
+    from . import examined, output, passphrase
 
-    found = doctor.fit(site, host, lambda name: output.say(f"asking {name}"))
+    found = doctor.fit(site, host, lambda name: output.say(f"asking {name}"), passphrase.ask)
     return examined.show(found, as_json=as_json)
 
 

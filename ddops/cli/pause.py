@@ -24,8 +24,8 @@ def command(
     from . import output, target
     from .options import seconds
 
-    agent, _ = target.existing(host, site, service)
     time = None if for_ is None else seconds("--for", for_)
+    agent, _ = target.existing(host, site, service)
     record = agent.change("pause", by=render.requester(), reason=reason, seconds=time)
     output.document(record) if as_json else output.data(f"paused by={record['by']} since={record['since']}")
     if was := record.get("replaces"):

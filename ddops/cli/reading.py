@@ -1,8 +1,9 @@
-"""Files that a command reads, and words that it takes."""
+"""Files that a command reads or will write, and words that it takes."""
 
 from __future__ import annotations
 
 import contextlib
+import os
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -31,6 +32,18 @@ def texts(path: Path) -> tuple[str, ...]:
         return tuple(line for line in path.read_text().splitlines() if line.strip())
     except (OSError, UnicodeDecodeError) as error:
         raise UsageError(f"cannot read {path}", getattr(error, "strerror", None) or str(error)) from None
+
+
+def writable(option: str, path: Path | None) -> None:
+    """Raises UsageError where a file that is written in the end cannot be: nobody waits for hours to learn that."""
+    if path is None:
+        return
+    folder = path.parent
+    if path.is_dir() or not folder.is_dir():
+        why = "it is a folder" if path.is_dir() else f"there is no folder {folder}"
+        raise UsageError(f"{option} {path} cannot be written", why)
+    if not os.access(path if path.exists() else folder, os.W_OK):
+        raise UsageError(f"{option} {path} cannot be written", "permission denied")
 
 
 def phase(word: str) -> None:

@@ -34,10 +34,10 @@ def check(host: HostOption = None, site: SiteOption = None, as_json: JsonOption 
     """Ask each host, or one, whether what the site file says of it is there; exit 5 if not."""
     from .. import site_file
     from ..exit_codes import ExitCode
-    from . import output
+    from . import output, passphrase
 
     output.asking(host or "each host of the site")
-    found = site_file.check(site, host)
+    found = site_file.check(site, host, passphrase.ask)
     if as_json:
         output.document({"hosts": [each.as_json() for each in found]})
     else:

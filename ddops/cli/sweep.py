@@ -81,7 +81,7 @@ def command(
     from ..sweep import asking, conducting, picture, planning
     from ..sweep.stopping import Limits
     from ..sweep.trying import Setup
-    from . import output, sweeping, swept, target
+    from . import output, reading, sweeping, swept, target
     from .progress import Progress
 
     effective = settings.resolve(profile, site, host, settings.Asked())
@@ -92,6 +92,8 @@ def command(
     wanted = asking.measure(cells, concurrency, requests, tokens, repeats)
     planted = asking.drill(drill, drill_above, drill_after, on_production=drill_on_production)
     limits = Limits(max_failures, None if for_ is None else seconds("--for", for_), keep_going or bisect)
+    reading.writable("--csv", csv)
+    reading.writable("--plot", plot)
     if plot:
         picture.check(plot)
     of = effective.service(service)
@@ -111,4 +113,4 @@ def command(
         return 0
     shown = sweeping.Sweeping(Progress(), made, as_json=as_json)
     found, ended = conducting.conduct(made, study, limits, shown, fresh=fresh)
-    return swept.tell(found, ended, csv, plot, as_json=as_json)
+    return swept.tell(found, ended, csv, plot, shown.failed, as_json=as_json)

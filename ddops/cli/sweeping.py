@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from ..sweep.prediction import cell_seconds, in_words
-from .output import data, paint, say
+from .output import OutputLost, data, paint, say
 from .swept import WORDS
 
 if TYPE_CHECKING:
@@ -75,6 +75,7 @@ class Sweeping:
         self._steps, self._made, self._as_json = steps, made, as_json
         self._study: Study | None = None
         self._tried = 0
+        self.failed: OutputLost | None = None  # what could not be written must not end a sweep
 
     def __call__(self, event: dict[str, Any]) -> None:
         kind = event["event"]
@@ -108,7 +109,10 @@ class Sweeping:
 
         say(f"  {says(result)}")
         if self._as_json and self._study:
-            data(json.dumps(rows.cell_json(self._study, result)))
+            try:
+                data(json.dumps(rows.cell_json(self._study, result)))
+            except OutputLost as lost:
+                self.failed = lost
 
 
 def says(result: Result) -> str:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
-from .output import OutputLost, data, paint, say
+from ..errors import DdopsError
+from .output import data, paint, say
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -136,8 +137,20 @@ def keep(study: Study, csv: Path | None, plot: Path | None) -> None:
         say(f"written: {plot}")
 
 
-def tell(study: Study, ended: Ended, csv: Path | None, plot: Path | None, *, as_json: bool) -> int:
-    """Prints what a sweep has found and how it ended; returns the exit code."""
+def tell(
+    study: Study,
+    ended: Ended,
+    csv: Path | None,
+    plot: Path | None,
+    failed: DdopsError | None = None,
+    *,
+    as_json: bool,
+) -> int:
+    """Prints what a sweep has found and how it ended; returns the exit code.
+
+    What could not be written, now or on the way (``failed``), is raised after all was said: the study has it all, and
+    the exit code is the host's truth.
+    """
     from ..sweep import rows
 
     say()
@@ -146,15 +159,17 @@ def tell(study: Study, ended: Ended, csv: Path | None, plot: Path | None, *, as_
             data(json.dumps(rows.result_json(study, int(ended.code))))
         else:
             show(study)
-    except OutputLost as lost:
-        lost.exit_code = ended.code or lost.exit_code  # the study has it all, and the exit code is the host's truth
-        raise
-    keep(study, csv, plot)
+        keep(study, csv, plot)
+    except DdopsError as error:
+        failed = error
     say(f"study: {study.path}")
     if not ended.done:
         say(f"{paint('stopped:', 'red' if ended.code else 'yellow')} {ended.why}")
         first = "ddops status; then " if ended.code else ""
         say(f"\nhint: {first}the same command goes on with the study")
+    if failed:
+        failed.exit_code = ended.code or failed.exit_code
+        raise failed
     return int(ended.code)
 
 

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
 def entry(host: str | None, site_file: Path | None) -> tuple[str, HostEntry]:
     """Returns the host that is meant; ``user@address`` and ``local`` need no site file."""
+    host = _named(host)
     if host == "local":
         return "local", HostEntry(address="local")
     if host and "@" in host:
@@ -28,6 +29,17 @@ def entry(host: str | None, site_file: Path | None) -> tuple[str, HostEntry]:
         except ValueError:
             raise UsageError(f"'{host}' is no host", "user@address is wanted", "--host ops@192.0.2.7") from None
     return site.choose(site.load(site_file), host)
+
+
+def _named(host: str | None) -> str | None:
+    """Returns the host that is named on the command line or in the environment."""
+    return host or os.environ.get("DDOPS_HOST") or None
+
+
+def _of_site(host: str | None) -> bool:
+    """Says whether the host is one that a site file knows."""
+    named = _named(host)
+    return not (named and (named == "local" or "@" in named))
 
 
 def connector(name: str, found: HostEntry, service: str) -> Callable[[], Agent]:
@@ -64,7 +76,7 @@ def known(host: str | None, site_file: Path | None, named: str | None) -> tuple[
     from .. import deploy, settings
 
     _, found = entry(host, site_file)
-    at_home = None if host and (host == "local" or "@" in host) else site.load(site_file).at(found)
+    at_home = site.load(site_file).at(found) if _of_site(host) else None
     about = deploy.stands_on(at_home) if at_home else {}
     if (named := named or found.profile) is None:
         return None, about
@@ -92,6 +104,7 @@ def server(
             f"{name}: nothing serves '{agent.service}'", f"its front is {status.get('front')}", "ddops status"
         )
     address = "127.0.0.1" if found.address == "local" else found.address
+    address = f"[{address}]" if ":" in address else address  # IPv6
     return f"http://{address}:{status['public_port']}", connect
 
 
@@ -101,5 +114,5 @@ def profile(host: str | None, site_file: Path | None, named: str | None) -> Prof
 
     if (named := named or entry(host, site_file)[1].profile) is None:
         raise UsageError("which profile?", "the site file gives the host none", "--profile NAME")
-    known = host if host and host != "local" and "@" not in host else None
+    known = host if _of_site(host) else None
     return settings.resolve(named, site_file, known, settings.Asked(), need_site=False).profile

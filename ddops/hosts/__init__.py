@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import functools
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from ..errors import DdopsError
 from ..site import HostEntry
-from .base import Host
+from .base import Host as Host
 
 if TYPE_CHECKING:
     from .keys import Keys
+
+Ask = Callable[[Path], str | None]
 
 
 def connect(name: str, entry: HostEntry) -> Host:
@@ -18,23 +22,41 @@ def connect(name: str, entry: HostEntry) -> Host:
     return connector(name, entry, lambda _: None)()
 
 
-def connector(name: str, entry: HostEntry, ask: Callable[[Path], str | None]) -> Callable[[], Host]:
+def connector(name: str, entry: HostEntry, ask: Ask) -> Callable[[], Host]:
     """Returns what makes a host each time anew; ``ask`` is asked for the passphrase of a key at the first time only.
 
     It returns None where there is nobody to ask.
     """
+    return functools.partial(_made, name, entry, _keys(ask))
+
+
+def several(entries: Iterable[tuple[str, HostEntry]], ask: Ask) -> list[Host | DdopsError]:
+    """Returns for each entry its host, or why there is no way to it; ``ask`` is asked once for each key."""
+    keys = _keys(ask)
+    found: list[Host | DdopsError] = []
+    for name, entry in entries:
+        try:
+            found.append(_made(name, entry, keys))
+        except DdopsError as error:
+            found.append(error)
+    return found
+
+
+def _made(name: str, entry: HostEntry, keys: Callable[[], Keys]) -> Host:
     if entry.address == "local":
         from .local import LocalHost
 
-        return LocalHost
-    keys: list[Keys] = []
+        return LocalHost()
+    from .ssh import SshHost  # Fabric costs 0.2 s to import
 
-    def made() -> Host:
+    return SshHost(name, entry, keys())
+
+
+def _keys(ask: Ask) -> Callable[[], Keys]:
+    @functools.cache
+    def made() -> Keys:
         from .keys import Keys
-        from .ssh import SshHost  # Fabric costs 0.2 s to import
 
-        if not keys:
-            keys.append(Keys(ask))
-        return SshHost(name, entry, keys[0])
+        return Keys(ask)
 
     return made

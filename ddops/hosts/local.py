@@ -8,16 +8,21 @@ import select
 import subprocess
 import tempfile
 
-from ..errors import Unreachable
+from ..errors import Refused, Unreachable
 from .lines import Lines
 
 
 class LocalChannel:
     def __init__(self, words: list[str]) -> None:
         self._stderr = tempfile.TemporaryFile()  # noqa: SIM115 - lives as long as the channel
-        self._process = subprocess.Popen(
-            words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self._stderr, start_new_session=True
-        )
+        try:
+            self._process = subprocess.Popen(
+                words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self._stderr, start_new_session=True
+            )
+        except FileNotFoundError:
+            raise Refused(
+                f"{words[0]} is not on this machine", "ddops needs root", "the same command as root"
+            ) from None
         self._lines = Lines(self._read)
 
     def send(self, data: bytes) -> None:

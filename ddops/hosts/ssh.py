@@ -82,7 +82,8 @@ class SshHost:
         self._locked: list[Path] = []
         try:
             self._connection = self._hop(entry.address, entry.user, entry.port, jump=entry.jump, last=True)
-        except (ValueError, RecursionError) as error:  # a port that is none; hosts that jump through each other
+        # a port that is none; hosts that jump through each other; a file that OpenSSH would not take either
+        except (ValueError, RecursionError, paramiko.ConfigParseError) as error:
             raise UsageError(
                 f"no way to {name} can be made of '{entry.address}'", str(error), "correct the site file or ssh_config"
             ) from None

@@ -100,8 +100,11 @@ def switches(text: str) -> tuple[bool, ...]:
 
 
 def names(text: str) -> tuple[str, ...]:
-    """Returns a list of algorithms as SGLang writes them, each once."""
-    return tuple(dict.fromkeys(part.strip().upper() for part in text.split(",") if part.strip()))
+    """Returns a list of algorithms as SGLang writes them, each once; raises UsageError for a list of none."""
+    found = tuple(dict.fromkeys(part.strip().upper() for part in text.split(",") if part.strip()))
+    if not found:
+        raise UsageError(f"--algorithm '{text}' names none", "", "--algorithm DDTREE,NGRAM")
+    return found
 
 
 def lines_of(cells: Sequence[Cell]) -> list[Line]:

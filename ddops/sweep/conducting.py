@@ -7,6 +7,7 @@ from pathlib import Path
 
 from ..errors import DdopsError, Interrupted, Unreachable
 from . import running, study, trying
+from .cells import of_json
 from .planning import SweepPlan
 from .prediction import cell_seconds
 from .running import Ended, Report
@@ -39,9 +40,15 @@ def conduct(made: SweepPlan, path: Path | None, limits: Limits, report: Report, 
         except (Interrupted, Unreachable) as error:
             raise _goes_on(error, of) from None
         except KeyboardInterrupt:
-            why = f"nothing is under way at {made.setup.entry.address}, known-good serves"
-            raise _goes_on(Interrupted("interrupted between two cells", why), of) from None
+            raise _goes_on(_interrupted(made.setup.entry.address, of), of) from None
     return of, ended
+
+
+def _interrupted(address: str, of: Study) -> Interrupted:
+    if left := of.open:
+        why = f"it may be under way at {address}, which ends it by itself"
+        return Interrupted(f"interrupted while the cell of {of_json(left['cell'])} was begun", why)
+    return Interrupted("interrupted between two cells", f"nothing is under way at {address}, known-good serves")
 
 
 def _goes_on(error: DdopsError, of: Study) -> DdopsError:

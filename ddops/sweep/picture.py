@@ -47,8 +47,10 @@ def _pyplot() -> Any:
 
 
 def write(study: Study, path: Path) -> None:
-    """Draws a study; raises as ``check``, and UsageError where the file cannot be written."""
+    """Draws a study; raises as ``check``, UsageError where it cannot be written, Refused where nothing is known."""
     check(path)
+    if not study.found:
+        raise Refused(f"{path} was not drawn", "the study has no cell yet", "the sweep goes on with the same command")
     pyplot = _pyplot()
     lines = lines_of([r.cell for r in study.found if r.status != "impossible"])
     streams = [int(c) for c in study.question["measure"]["concurrency"]]

@@ -98,7 +98,7 @@ def plan(
         "by": render.requester(),
         "question": _question(setup, cells, bisects=bisects),
     }
-    predicted = predict(facts["measured_steps"], facts["measured_load"])
+    predicted = predict(facts["measured_steps"], facts["measured_load"], setup.profile.gates.suites)
     return SweepPlan(setup, tuple(cells), tuple(ruled_out), known, predicted, head)
 
 

@@ -7,9 +7,8 @@ from dataclasses import dataclass
 from statistics import mean
 from typing import Any
 
+from ..downtime import gates
 from .result import Result
-
-_GATES = ("ready", "smoke", "lossless", "acceptance")
 
 
 @dataclass(frozen=True)
@@ -37,10 +36,8 @@ class Prediction:
         return " + ".join(f"{name} {'?' if value is None else f'{value:.1f}'}" for name, value in self.parts.items())
 
 
-def predict(steps: dict[str, float], load: float | None) -> Prediction:
+def predict(steps: dict[str, float], load: float | None, suites: Sequence[str]) -> Prediction:
     """Returns a cell's prediction from the seconds of the last steps; to return takes a load where none was seen."""
-    gates = [steps[name] for name in _GATES if name in steps]
-    more = sum(seconds for name, seconds in steps.items() if name == "throughput" or name.startswith("eval-"))
     loads = steps.get("load", load)
     back = steps.get("return", loads)
     return Prediction(
@@ -48,7 +45,7 @@ def predict(steps: dict[str, float], load: float | None) -> Prediction:
             "drain": steps.get("drain"),
             "stop": steps.get("stop"),
             "load": loads,
-            "gates": sum(gates) + more if len(gates) == len(_GATES) else None,
+            "gates": gates(steps, suites),
             "measure": steps.get("measure"),
             "return": None if back is None else back + steps.get("end-trial", 0.0),
         }

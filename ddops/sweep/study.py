@@ -177,7 +177,8 @@ def _brief(value: Any, other: Any) -> str:
 def listed(directory: Path) -> list[Study]:
     """Returns the studies of a folder, the newest last; files that are none are left out."""
     found = []
-    for path in sorted(directory.glob("*.jsonl"), key=lambda p: p.stat().st_mtime):
+    files = [path for path in directory.glob("*.jsonl") if path.is_file()]  # a link may lead nowhere
+    for path in sorted(files, key=lambda p: p.stat().st_mtime):
         try:
             found.append(read(path))
         except UsageError:

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from ddops import following
 from ddops.agent import serve
 from ddops.cli import app, target
-from ddops.errors import Interrupted, Refused, Unreachable
+from ddops.errors import DdopsError, Interrupted, Refused, Unreachable, UsageError
 from ddops.hosts.lines import Lines
 from ddops.remote import Agent
 
@@ -111,6 +111,22 @@ def test_a_key_that_changes_in_the_middle_is_a_lost_host_and_no_refusal() -> Non
     assert "operation 7, last seen at load; the host goes on alone" in caught.value.what
     assert "the host key of gpu-1 has changed" in caught.value.why
     assert caught.value.hint.startswith("ddops status --host gpu-1")
+
+
+@pytest.mark.parametrize("error", [Refused("a noise line", "bash: warning"), UsageError("identity_file is not there")])
+@pytest.mark.parametrize("when", ["in the answer", "when it is looked for again"])
+def test_what_was_filed_goes_on_whatever_stands_in_the_way_to_it(error: DdopsError, when: str) -> None:
+    """A key on a disk that is gone, a line of noise: 2 or 5 would say that nothing was begun."""
+    filed: list[dict[str, Any] | Exception] = [error if when == "in the answer" else LOST]
+
+    def again() -> Agent:
+        raise error
+
+    with pytest.raises(Unreachable) as caught:
+        following.follow(agent(), again, 7, lambda _: None, events=agent(*filed).events("follow"))
+    assert "operation 7" in caught.value.what
+    assert "the host goes on alone" in caught.value.what
+    assert error.what in caught.value.why
 
 
 def test_a_refusal_on_a_line_that_was_never_lost_stays_one() -> None:

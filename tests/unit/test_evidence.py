@@ -144,15 +144,17 @@ def test_what_was_no_fault_of_its_own_proves_nothing(
 
 
 def test_the_time_without_service_is_the_sum_of_the_last_measured_steps() -> None:
-    gates = {"ready": 1.0, "smoke": 2.0, "lossless": 3.0, "acceptance": 4.0}
+    gates = {"ready": 1.0, "smoke": 2.0, "lossless": 3.0, "acceptance": 4.0, "throughput": 5.0, "eval-coding": 90.0}
     steps = {"drain": 0.5, "stop": 2.5, "load": 600.0, "soak": 99.0, "record": 7.0, **gates}
-    assert downtime.predict(steps, None, records=False).seconds == 0.5 + 2.5 + 600 + 10
-    assert downtime.predict(steps, None, records=True).seconds == 0.5 + 2.5 + 600 + 10 + 7
-    assert "about 613 s" in str(downtime.predict(steps, None, records=False))
+    assert downtime.predict(steps, None, [], records=False).seconds == 0.5 + 2.5 + 600 + 15
+    assert downtime.predict(steps, None, [], records=True).seconds == 0.5 + 2.5 + 600 + 15 + 7
+    assert "about 618 s" in str(downtime.predict(steps, None, [], records=False))
+    assert downtime.predict(steps, None, ["coding"], records=False).seconds == 0.5 + 2.5 + 600 + 15 + 90
+    assert downtime.predict(steps, None, ["coding", "load"], records=False).parts["gates"] is None
 
 
 def test_a_part_that_was_never_measured_is_not_guessed() -> None:
-    found = downtime.predict({"drain": 0.5, "stop": 2.0}, 600.0, records=False)
+    found = downtime.predict({"drain": 0.5, "stop": 2.0}, 600.0, [], records=False)
     assert found.seconds is None
     assert found.parts == {"drain": 0.5, "stop": 2.0, "load": 600.0, "gates": None}
     assert "gates ?" in str(found)

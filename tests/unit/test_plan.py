@@ -47,6 +47,7 @@ class StandIn:
         self.about = args["about"]
         live = {"release": 4, "unit": "kimi-0004.service", "budget": 8, "fingerprint": release(8, 4).fingerprint}
         steps = {"drain": 1.0, "stop": 20.0, "load": 600.0, "ready": 5.0, "smoke": 5.0, "lossless": 20.0}
+        suites = {"eval-coding": 90.0, "eval-garbage": 30.0, "eval-load": 60.0}
         return {
             "hostname": "gpu-1",
             "next_release": 7,
@@ -54,7 +55,7 @@ class StandIn:
             "known_good": live,
             "live_runs": True,
             "measured_load": 600.0,
-            "measured_steps": steps | {"acceptance": 10.0},
+            "measured_steps": steps | {"acceptance": 10.0, "throughput": 6.0, **suites},
             "records": False,
             "stack": {"sglang": self.sglang, "environment": "e", "model": "m"},
             "evidence": self.evidence,
@@ -100,7 +101,7 @@ def test_the_main_use_is_a_warning_with_the_evidence_and_every_figure() -> None:
         "  changes   against the live release:",
         "      ---speculative-num-draft-tokens 9",
         "      +--speculative-num-draft-tokens 13",
-        "  no service: about 661 s, as last measured: drain 1.0 + stop 20.0 + load 600.0 + gates 40.0 s; then a soak "
+        "  no service: about 847 s, as last measured: drain 1.0 + stop 20.0 + load 600.0 + gates 226.0 s; then a soak "
         "of 600 s with users on it",
     ):
         assert line in said.splitlines(), said

@@ -27,6 +27,7 @@ from ddops.sweep.trying import Drill, Measure, Setup
 SITE = Site(hosts={"h": HostEntry(address="h")}, engine=EngineEntry(python="/p"), model="/m", drafter="/d")
 B300 = profiles.load("b300")
 STEPS = {"drain": 1.0, "stop": 20.0, "load": 600.0, "ready": 5.0, "smoke": 5.0, "lossless": 20.0, "acceptance": 10.0}
+STEPS |= {"eval-coding": 90.0, "eval-garbage": 30.0, "eval-load": 60.0}
 STEPS |= {"throughput": 6.0, "measure": 90.0, "end-trial": 2.0, "return": 610.0}
 
 
@@ -159,22 +160,22 @@ def test_the_plan_tells_order_evidence_drill_and_time_and_changes_nothing() -> N
         "  cells      1 budget 8, graphs on, NGRAM, max running 64: known-good's own, the base",
         "             2 budget 4, graphs on, NGRAM, max running 64",
         "             4 budget 16, graphs on, NGRAM, max running 64: proven bad here, not tried without --force",
-        "  time      about 68 min for 3 cells, as last measured on this host; a cell:",
-        "            drain 1.0 + stop 20.0 + load 600.0 + gates 46.0 + measure 90.0 + return 612.0 s",
+        "  time      about 77 min for 3 cells, as last measured on this host; a cell:",
+        "            drain 1.0 + stop 20.0 + load 600.0 + gates 226.0 + measure 90.0 + return 612.0 s",
     ):
         assert line in said, "\n".join(said)
-    assert made.describe()["seconds"] == 3 * 1369
-    assert "            2 of 3 cells end within the 68 min of --for" in told(made, 3 * 1369).splitlines()
+    assert made.describe()["seconds"] == 3 * 1549
+    assert "            2 of 3 cells end within the 77 min of --for" in told(made, 3 * 1549).splitlines()
     assert "            no cell ends within the 1 s of --for" in told(made, 1).splitlines()
     assert "            3 of 3 cells end within the 24.0 h of --for" in told(made, 24 * 3600).splitlines()
     assert [c["proven_bad"] is not None for c in made.describe()["cells"]] == [False, False, False, True]
 
 
 def test_what_was_never_measured_makes_the_time_a_least_one() -> None:
-    assert predict({"load": 600.0}, None).missing == ["drain", "stop", "gates", "measure"]
+    assert predict({"load": 600.0}, None, []).missing == ["drain", "stop", "gates", "measure"]
     known = {name: seconds for name, seconds in STEPS.items() if name not in ("measure", "return", "end-trial")}
     made = planned(Host(steps=known), ngram(8))
-    assert "  time      at least 21 min for 1 cells" in told(made)
+    assert "  time      at least 24 min for 1 cells" in told(made)
     assert "measure ? + return 600.0 s" in told(made), "to return takes a load"
 
 
@@ -264,6 +265,22 @@ def test_a_client_that_was_lost_takes_the_operation_up_and_files_it_not_again(tm
     assert ended.done
     assert [r["release"] for r in host.filed] == [2, 3]
     assert of.results[ngram(8)].operation == 11
+
+
+def test_an_interrupt_while_a_lost_cell_is_looked_for_says_that_it_may_be_under_way(tmp_path: Path) -> None:
+    class Interrupting(Host):
+        def ask(self, call: str, **args: Any) -> Any:
+            if call == "ledger":
+                raise KeyboardInterrupt
+            return super().ask(call, **args)
+
+    made = planned(Interrupting(), ngram(8))
+    with study.writing(tmp_path / "s", made.head) as of:
+        of.write("begun", cell=ngram(8).as_json(), release=2, fingerprint="f", attempt=1)
+    with pytest.raises(Interrupted) as error:
+        conduct(made, tmp_path / "s")
+    assert error.value.what == f"interrupted while the cell of {ngram(8)} was begun"
+    assert "it may be under way at gpu-1, which ends it by itself" in error.value.why
 
 
 @pytest.mark.parametrize("reached", [True, False])

@@ -13,6 +13,7 @@ import pytest
 
 from ddops.cli import swept
 from ddops.cli.output import OutputLost
+from ddops.errors import Refused, UsageError
 from ddops.sweep import chart, picture, rows
 from ddops.sweep.result import Result
 from ddops.sweep.running import DOWN, Ended
@@ -205,6 +206,25 @@ def test_a_lost_output_keeps_the_exit_code_that_is_true_of_the_host(
             with pytest.raises(OutputLost) as error:
                 swept.tell(of, ended, None, None, as_json=True)
             assert error.value.exit_code == code
+
+
+def test_what_cannot_be_written_hides_no_verdict(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with written(tmp_path / "s", *FIELD, why="") as of:
+        with pytest.raises(UsageError, match="cannot write") as error:
+            swept.tell(of, DOWN, tmp_path / "no folder/s.csv", None, as_json=False)
+        assert error.value.exit_code == 4
+        assert "stopped: the service is down" in capsys.readouterr().err
+        earlier = OutputLost(OSError(28, "No space left on device"))
+        for ended, code in ((DOWN, 4), (Ended("done"), 1)):
+            with pytest.raises(OutputLost) as lost:
+                swept.tell(of, ended, None, None, earlier, as_json=False)
+            assert lost.value.exit_code == code
+            earlier.exit_code = OutputLost.exit_code
+
+
+def test_a_study_without_a_cell_is_not_drawn(tmp_path: Path) -> None:
+    with written(tmp_path / "s") as of, pytest.raises(Refused, match="was not drawn"):
+        picture.write(of, tmp_path / "s.svg")
 
 
 def test_studies_are_listed(tmp_path: Path) -> None:
