@@ -16,6 +16,7 @@ from .layout import Layout, layout_of, services, unit_name
 from .operation import Operation
 from .promote import install_rollback_script
 from .releases import MANIFEST, Release
+from .seen import up_to_now
 
 NUMBER = 0
 _BYTES, _FILES = 2 << 20, 50  # what release 0, the agent and the record of known-good's answers take
@@ -65,6 +66,7 @@ def _prove(op: Operation, verdicts: list[dict[str, Any]]) -> Release:
         _discard(op)  # made by an earlier life of the supervisor
     with op.log.step("inspect") as found:
         unit, manifest, files = _inspect(op.layout, op.request)
+        up_to_now(unit).store(op.layout)  # what it went through before is not the watch's
         found.update(unit=unit.name, main_pid=unit.main_pid, port=manifest["engine"]["port"])
     with op.log.step("store"):
         release = _store(op, manifest, files)

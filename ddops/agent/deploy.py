@@ -54,7 +54,8 @@ def _way_back(op: Operation) -> Release | None:
 
 def _interrupted(op: Operation, trial: Release) -> None:
     """Sends a deploy that an earlier life of the supervisor saw fail straight to the way back."""
-    if failed := next((e for e in op.log.events if e["event"] == "step-failed"), None):
+    # a release that is good is not left because an old one could not be removed
+    if failed := next((e for e in op.log.events if e["event"] == "step-failed" and e["step"] != "prune"), None):
         record = failed["error"]
         kind = NotBetter if record.get("code") == NotBetter.code else AgentError
         error = kind(record["what"], record.get("why", ""), record.get("hint", ""), record.get("evidence"))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import select
 import threading
@@ -17,7 +18,7 @@ from .gates.smoke import ask
 from .journal import Journal
 from .layout import Layout
 from .releases import Release
-from .seen import Seen, seen
+from .seen import Seen, matches, seen
 from .systemd import Unit
 
 _AT_ONCE = 5000  # entries of one look: the watchdog and requests have their turn in between
@@ -35,12 +36,14 @@ class Eye:
         drafter = str(release.manifest.get("algorithm") or "")
         self._detector = Detector(PROMOTED, Scope(frozenset({unit.name}), unit.invocation), drafter)
         before = seen(layout, unit.invocation)
-        self._journal = Journal(_matches(unit), after=before.cursor)
+        self._detector.stopping |= before.stopping
+        self._journal = Journal(matches(unit), after=before.cursor)
         self._ours = bool(before.cursor)
         self._pidfd = processes.open_process(unit.main_pid)
         self._schedulers = before.schedulers | processes.schedulers(unit.cgroup)
         self._cursor = before.cursor
-        self._questions = _Questions(release, ask_every)
+        self._served = before.served
+        self._questions = _Questions(release, ask_every, loads=not before.served)
         self._ended = False
         self._decoded_at = 0.0
 
@@ -48,8 +51,11 @@ class Eye:
         """Returns what tells of news: the journal and the main process."""
         return [self._journal.fd, *([self._pidfd] if self._pidfd is not None and not self._ended else [])]
 
-    def close(self) -> None:
-        self.remember()
+    def close(self, *, remembers: bool = True) -> None:
+        """Ends the watch; where something that was read is still to be acted on, nothing more is remembered."""
+        if remembers:
+            with contextlib.suppress(OSError):  # no room: the next watch reads some of it again
+                self.remember()
         self._questions.end()
         self._journal.close()
         if self._pidfd is not None:
@@ -57,7 +63,8 @@ class Eye:
 
     def remember(self) -> None:
         """Keeps what was seen, for the next life of the supervisor in this boot."""
-        Seen(self.unit.invocation, self._cursor, self._schedulers).store(self._layout)
+        served, stopping = self._served or self._questions.answered, self._detector.stopping
+        Seen(self.unit.invocation, self._cursor, self._schedulers, served, stopping).store(self._layout)
 
     def poll(self) -> list[Incident]:
         """Reads what is new; returns the incidents that it opened or renamed."""
@@ -75,6 +82,7 @@ class Eye:
         gone = self._schedulers - processes.schedulers(self.unit.cgroup)
         if gone and processes.pids(self.unit.cgroup):
             self._schedulers -= gone
+            found += self._what_comes()  # somebody stops it, perhaps
             found += self._signal("scheduler-gone", f"{len(gone)} scheduler processes are gone, the parent lives")
         rule, why, since = self._questions.news()
         busy = rule == "no-decode" and self._decoded_at > since  # others are served: the question had to wait
@@ -93,42 +101,43 @@ class Eye:
                     self._questions.ask_now()  # slow or garbage: the answers tell
                 if FIRED_UP in entry.message:
                     self._schedulers |= processes.schedulers(self.unit.cgroup)
+                    self._served = True
+                    self._questions.has_loaded()
                 elif is_decode(entry.message):
                     self._decoded_at = time.monotonic()
         return found
 
-    def _last_words(self) -> list[Incident]:
+    def _what_comes(self) -> list[Incident]:
+        """Reads what journald may still hold."""
         found: list[Incident] = []
         end = time.monotonic() + _LAST_WORDS_S
         while time.monotonic() < end:
             found += self._read()
             select.select([self._journal.fd], [], [], 0.05)
+        return found
+
+    def _last_words(self) -> list[Incident]:
+        found = self._what_comes()
         now = systemd.show(self.unit.name)
         rule = "engine-ended-0" if now.exit_status in ("0", "") and now.result == "success" else "engine-ended"
         how = f"{now.exit_code or 'ended'} {now.exit_status}".strip()
         return found + self._signal(rule, f"the main process is gone: {how}, result {now.result}")
 
     def _signal(self, rule: str, why: str) -> list[Incident]:
-        return [c.incident for c in self._detector.signal(rule, why) if c.kind in _NEWS]
-
-
-def _matches(unit: Unit) -> list[str]:
-    """The engine's own lines, systemd's about this invocation, the kernel's."""
-    return [
-        f"_SYSTEMD_INVOCATION_ID={unit.invocation}", "+", f"INVOCATION_ID={unit.invocation}", "_PID=1",
-        "+", "_TRANSPORT=kernel",
-    ]  # fmt: skip
+        now = time.time_ns() // 1000
+        return [c.incident for c in self._detector.signal(rule, why, time_us=now) if c.kind in _NEWS]
 
 
 class _Questions:
     """Asks the engine a question every few seconds, in a thread: a hung engine must not hang the watch.
 
-    An engine that has never answered loads, perhaps: it has the longest load's time for that.
+    An engine that has never served loads, perhaps: it has the longest load's time for that.
     """
 
-    def __init__(self, release: Release, every: float) -> None:
+    def __init__(self, release: Release, every: float, *, loads: bool) -> None:
         self._release, self._every = release, every
-        self._loads_until = time.monotonic() + release.deadlines["load_cap"]
+        self._loads_until = time.monotonic() + release.deadlines["load_cap"] if loads else 0.0
+        self.answered = False
         self._ended = False
         self._at_once = 0  # questions that do not wait for their time
         self._woken = threading.Event()
@@ -144,6 +153,10 @@ class _Questions:
         """Asks as many questions as prove wrong answers without waiting for their time."""
         self._at_once = _WRONG_IN_A_ROW
         self._woken.set()
+
+    def has_loaded(self) -> None:
+        """From here on an answer is owed."""
+        self._loads_until = 0.0
 
     def end(self) -> None:
         self._ended = True
@@ -166,7 +179,7 @@ class _Questions:
             since = since if wrong else time.monotonic()
             try:
                 ask(engine, question, smoke["max_tokens"], self._release.deadlines["answer"], stream=False)
-                wrong, self._loads_until = 0, 0.0
+                wrong, self._loads_until, self.answered = 0, 0.0, True
             except AgentError as error:
                 if time.monotonic() < self._loads_until:
                     continue

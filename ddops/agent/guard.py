@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import time
 from collections.abc import Callable
 from typing import Any
@@ -28,16 +27,17 @@ class Guard:
         self._release: Release | None = None
         self._look_at = 0.0
         self._acted: dict[int, int] = {}
+        self._waiting: list[Incident] = []  # what could not be acted on yet
 
     def descriptors(self) -> list[int]:
         """Returns what a select can wait on."""
         return self._eye.descriptors() if self._eye else []
 
-    def let_go(self) -> None:
-        """Ends the watch: an operation takes the engine in hand."""
+    def let_go(self, *, failed: bool = False) -> None:
+        """Ends the watch: an operation takes the engine in hand. What was not acted on, the next watch finds again."""
         if self._eye:
-            self._eye.close()
-        self._eye, self._look_at, self._acted = None, 0.0, {}
+            self._eye.close(remembers=not (failed or self._waiting))
+        self._eye, self._look_at, self._acted, self._waiting = None, 0.0, {}, []
 
     def look(self) -> None:
         """Reads what is new and acts on it; finds the engine again where it was started anew."""
@@ -45,7 +45,7 @@ class Guard:
             self._look()
         except (AgentError, OSError) as error:
             self._tell(f"the promoted engine cannot be watched: {error}")
-            self.let_go()
+            self.let_go(failed=True)
             self._look_at = time.monotonic() + _LOOK_S
 
     def _look(self) -> None:
@@ -55,12 +55,12 @@ class Guard:
             self._attach()
             notices.send(self._layout)
             if self._eye:
-                self._eye.remember()  # what is found next is not yet acted on
+                if not self._waiting:
+                    self._eye.remember()  # what is found next is not yet acted on
                 found += self._eye.look_around()
         if self._eye:
             found += self._eye.poll()
-        for incident in found:
-            self._act(incident)
+        self._waiting = [incident for incident in (*self._waiting, *found) if not self._act(incident)]
 
     def _attach(self) -> None:
         """Watches known-good's newest invocation, also one that ended while nobody watched."""
@@ -76,24 +76,27 @@ class Guard:
         self._eye = Eye(self._layout, release, unit, brakes.policy_of(release).ask_every)
         return None
 
-    def _act(self, incident: Incident) -> None:
-        """Acts on an incident, and again only where its cause, found later, asks for more."""
+    def _act(self, incident: Incident) -> bool:
+        """Acts on an incident, and again only where its cause, found later, asks for more.
+
+        Returns False where somebody else has the service in hand just now: nothing was done about it then.
+        """
         assert self._release is not None  # noqa: S101 - incidents come from an eye, and that from a release
         if STRENGTH[incident.action] <= self._acted.get(incident.number, -1):
-            return
-        self._acted[incident.number] = STRENGTH[incident.action]
+            return True
         ours = self._invocation(incident)
         known = {(r["rule"], r["cursor"]) for r in incidents.of(self._layout) if r["invocation"] == ours}
         told = (incident.rule.name, incident.first.cursor) in known
         if told and (incident.first.cursor or incident.rule.name in _ENDS):
-            return  # before the supervisor was started anew
+            return True  # before the supervisor was started anew
         decision = brakes.decide(self._layout, self._release, incident.action)
         if decision.action == "ignore":
-            return
+            return True
+        if decision.action != "page" and not self._filed(incident, decision):
+            return False
+        self._acted[incident.number] = STRENGTH[incident.action]
         said = f"{incident.rule.name} in release {self._release.number}: {decision.action}"
         self._tell(said + (f" ({decision.because})" if decision.because else ""))
-        if decision.action != "page":
-            self._file(incident, decision)
         incidents.record(
             self._layout,
             {
@@ -118,12 +121,16 @@ class Guard:
             because=decision.because,
             incident=incident.record(),
         )
+        return True
 
     def _invocation(self, incident: Incident) -> str:
         return incident.invocation or (self._eye.unit.invocation if self._eye else "")
 
-    def _file(self, incident: Incident, decision: brakes.Decision) -> None:
-        """Files the operation; where another one is just beginning, that takes the engine in hand anyway."""
+    def _filed(self, incident: Incident, decision: brakes.Decision) -> bool:
+        """Files the operation; False where the lock is held: a release is being stored, or an operation begins.
+
+        That one may be refused, or bring the engine back: the watch after it will tell.
+        """
         request: dict[str, Any] = {
             "kind": decision.action,
             "to": decision.to,
@@ -134,8 +141,11 @@ class Guard:
                 "why": incident.why,
             },
         }
-        with contextlib.suppress(Locked):
+        try:
             requests.file(self._layout, request)
+        except Locked:
+            return False
+        return True
 
 
 _DOES = {"page": "nothing is done about it", "restart": "it is restarted", "rollback": "the host rolls back"}

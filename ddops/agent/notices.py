@@ -82,17 +82,18 @@ def deliver(layout: Layout) -> None:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             return
+        records: dict[str, dict[str, Any]] = {}  # a full disk takes no record of what was delivered
         while pending := waiting(layout):
             for path in pending:
-                _attempt(layout, path)
+                record = records.setdefault(path.name, json.loads(path.read_text()))
+                _attempt(layout, path, record)
             time.sleep(_LOOK_S)
     for old in sorted((layout.notices / "settled").glob("*.json"))[:-_KEPT]:
         old.unlink()
 
 
-def _attempt(layout: Layout, path: Path) -> None:
+def _attempt(layout: Layout, path: Path, record: dict[str, Any]) -> None:
     """Tries the ways that have not taken a notice yet, where it is time; files it under ``settled`` at its end."""
-    record = json.loads(path.read_text())
     if 0 < record["next"] - time.time() <= max(_PAUSES_S):
         return
     for name, way in _ways(durable.read_json(layout.notify) or {}).items():
@@ -106,12 +107,17 @@ def _attempt(layout: Layout, path: Path) -> None:
     given_up = record["tries"] >= len(_PAUSES_S)
     if given_up or all(said == _DELIVERED for said in record["ways"].values()):
         settled = layout.notices / "settled"
-        durable.make_directory(settled, 0o700)
-        durable.write_json(path, record)
-        os.replace(path, settled / path.name)
+        with contextlib.suppress(OSError):
+            durable.write_json(path, record)
+        try:
+            durable.make_directory(settled, 0o700)
+            os.replace(path, settled / path.name)
+        except OSError:
+            path.unlink()
         return
     record.update(next=time.time() + _PAUSES_S[record["tries"]], tries=record["tries"] + 1)
-    durable.write_json(path, record)
+    with contextlib.suppress(OSError):
+        durable.write_json(path, record)
 
 
 def _ways(notify: dict[str, Any]) -> dict[str, Callable[[dict[str, Any]], None]]:

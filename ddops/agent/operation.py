@@ -55,13 +55,13 @@ class Operation:
         return watched
 
     def unwatch(self) -> None:
-        """Ends the watch. A fault that was found stays known, and the engine's schedulers, to whoever watches next."""
+        """Ends the watch. A fault that was found stays known; what was seen of the engine, to whoever watches next."""
         with self._mutex:
             watched, self.watched = self.watched, None
         if watched:
             watched.close()
             with contextlib.suppress(OSError):  # no room: the next one counts those that it finds
-                Seen(watched.unit.invocation, schedulers=watched.schedulers).store(self.layout)
+                Seen(watched.unit.invocation, "", watched.schedulers, watched.fired_up).store(self.layout)
 
     def shield(self) -> None:
         """From here on nothing interrupts: the way back is under way, or the release is being promoted."""

@@ -7,6 +7,7 @@ which clients follow) and ``N.json`` (the outcome). The newest request without a
 from __future__ import annotations
 
 import contextlib
+import errno
 import json
 import os
 import threading
@@ -80,13 +81,20 @@ class StepLog:
             if synced:
                 self._tell(_in_words(record))
             try:
-                self._file.write(json.dumps(record).encode() + b"\n")
+                self._append(json.dumps(record).encode() + b"\n")
                 if synced:
                     os.fsync(self._file.fileno())
             except OSError as error:
                 if must:
                     raise
                 self._tell(f"the step log cannot be written: {error}")
+
+    def _append(self, line: bytes) -> None:
+        """Writes a line whole or not at all: a disk that is filling takes a part of it."""
+        size = os.fstat(self._file.fileno()).st_size
+        if self._file.write(line) != len(line):
+            os.ftruncate(self._file.fileno(), size)
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
     def progress(self, step: str, text: str) -> None:
         """Tells a watching client how a step goes on."""

@@ -13,7 +13,22 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from . import adopt, deploy, durable, front, lock, notices, releases, reserve, rollback, state, steplog, systemd, wake
+from . import (
+    adopt,
+    deploy,
+    durable,
+    front,
+    lock,
+    notices,
+    releases,
+    requests,
+    reserve,
+    rollback,
+    state,
+    steplog,
+    systemd,
+    wake,
+)
 from .errors import AgentError, Locked, Refused
 from .guard import Guard
 from .layout import Layout
@@ -129,13 +144,14 @@ def _write_ledger(layout: Layout) -> None:
 
 
 def _notify(layout: Layout, outcome: dict[str, Any], *, expected: bool) -> None:
-    """Leaves a notice of what a person should know of: a trial that failed, a way back that failed.
+    """Leaves a notice of what a person should know of: a trial that failed, a way back that failed or was refused.
 
     That a cell of a sweep fails is ``expected``: it is what the sweep finds out, and its study has it.
     """
     asked_for = expected or outcome["kind"] == "rollback"
     told = ("rollback-failed",) if asked_for else ("rolled-back", "not-better", "rollback-failed")
-    if outcome["outcome"] not in told:
+    refused = outcome["outcome"] == "refused" and outcome["by"] == requests.SUPERVISOR  # it was told as done
+    if outcome["outcome"] not in told and not refused:
         return
     reason = (outcome.get("reason") or {}).get("what", "")
     keys = ("operation", "kind", "by", "outcome", "reason", "release", "previous", "host")

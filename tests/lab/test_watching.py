@@ -61,6 +61,17 @@ def seen(served: ServiceHost) -> dict[str, Any]:
     return json.loads(served.file("/run/ddops/lab/seen") or "{}")  # type: ignore[no-any-return]
 
 
+def has_looked(served: ServiceHost) -> None:
+    """Waits until the supervisor has gone through its rounds: each begins with a word to systemd."""
+
+    def round_of() -> str:
+        return served.show(SUPERVISOR, "WatchdogTimestampMonotonic")["WatchdogTimestampMonotonic"]
+
+    for _ in range(3):
+        before = round_of()
+        wait_for(lambda b=before: round_of() != b, 20, "the watch looks")
+
+
 def order(served: ServiceHost, what: str) -> None:
     """Has the live engine do something, as a user of the public port."""
     body = {"messages": [{"role": "user", "content": f"now: {what}"}]}
@@ -314,17 +325,51 @@ def test_a_failed_trial_is_told_by_a_webhook_that_fails_at_first(watched: Servic
     watched.assert_whole(1)
 
 
-def test_an_engine_that_was_stopped_by_hand_stays_stopped(watched: ServiceHost) -> None:
-    watched.on("systemctl", "stop", "lab-0001.service")
-    watched.on("systemctl", "restart", SUPERVISOR)
-    watched.on("journalctl", "--sync")
-    assert watched.ddops("status").code == 9
-    assert incidents(watched) == []
-    watched.on("systemctl", "start", "lab-0001.service")
-    wait_for(lambda: watched.ask() == "Paris", 20, "it serves again")
-    order(watched, "exit 1")
-    wait_for(lambda: watched.outcome(3), 30, "an end of its own is found after that")
-    assert len(incidents(watched)) == 1
+def test_an_engine_that_was_stopped_by_hand_stays_stopped(adopted: ServiceHost) -> None:
+    """One that does not end of itself, as SGLang does not: for systemd it has failed, and its invocation is known."""
+    adopted.script(w9={"stubborn": True})
+    assert adopted.deploy(8).code == 0
+    adopted.on("systemctl", "stop", "--no-block", "lab-0001.service")
+    wait_for(lambda: seen(adopted)["stopping"], 20, "the stop is noted")
+    adopted.on("systemctl", "kill", "-s", "KILL", "lab-0001.service")
+    wait_for(lambda: adopted.active("lab-0001.service") == "failed", 10, "it has ended")
+    refused = adopted.deploy(12)
+    assert (refused.code, refused.document["outcome"]) == (4, "refused")
+    has_looked(adopted)
+    adopted.on("systemctl", "restart", SUPERVISOR)
+    has_looked(adopted)
+    assert adopted.ddops("status").code == 9
+    assert incidents(adopted) == []
+    assert adopted.outcome(4) is None
+    adopted.on("systemctl", "start", "lab-0001.service")
+    wait_for(lambda: adopted.ask() == "Paris", 20, "it serves again")
+    order(adopted, "exit 1")
+    wait_for(lambda: adopted.outcome(4), 30, "an end of its own is found after that")
+    assert len(incidents(adopted)) == 1
+
+
+def test_what_a_unit_went_through_before_its_adoption_is_past(stub: ServiceHost) -> None:
+    log(stub, "torch.AcceleratorError: CUDA error: an illegal memory access was encountered")
+    assert stub.ddops("adopt", "sglang.service").code == 0
+    has_looked(stub)
+    assert incidents(stub) == []
+    assert stub.outcome(2) is None
+    order(stub, "lose the scheduler")
+    assert wait_for(lambda: stub.outcome(2), 40, "it is watched from then on")["outcome"] == "restarted"
+    assert [i["rule"] for i in incidents(stub)] == ["scheduler-gone"]
+
+
+def test_a_restart_that_turns_out_to_be_impossible_is_told_as_that(stub: ServiceHost) -> None:
+    tell(stub, command=["sh", "-c", "cat >> /run/told; echo >> /run/told"])
+    assert stub.ddops("adopt", "sglang.service").code == 0
+    stub.on("sh", "-c", "echo '# another text' >> /etc/systemd/system/sglang.service")
+    order(stub, "lose the scheduler")
+    assert wait_for(lambda: stub.outcome(2), 40, "a restart was tried")["outcome"] == "refused"
+    wait_for(lambda: len(told(stub)) == 2, 20, "both were told")
+    first, second = sorted(told(stub), key=lambda notice: str(notice["time"]))
+    assert first["action"] == "restart"
+    assert (second["kind"], second["outcome"]) == ("restart", "refused")
+    assert "sglang.service" in second["reason"]["why"]
 
 
 def test_a_fault_while_the_supervisor_was_dead_is_acted_on_once(watched: ServiceHost) -> None:

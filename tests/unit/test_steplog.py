@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
-from ddops.agent import durable, steplog
-from ddops.agent.errors import GateFailed
+from ddops.agent import deploy, durable, steplog
+from ddops.agent.errors import AgentError, GateFailed
 from ddops.agent.layout import Layout, layout_of
 from ddops.agent.steplog import StepLog
 
@@ -71,3 +72,46 @@ def test_operations_are_numbered_and_end_with_their_outcome(layout: Layout) -> N
     assert steplog.under_way(layout) is None
     assert steplog.start(layout, {"kind": "rollback", "by": "me"}) == 2
     assert steplog.outcomes(layout) == [{"outcome": "promoted"}]
+
+
+def test_a_line_that_a_filling_disk_takes_half_of_is_not_there(layout: Layout) -> None:
+    """The next one would be glued to it, and both were lost."""
+    log = StepLog(layout, 1)
+    log.write("step", step="stop")
+    whole = log._file
+
+    class Filling:
+        fileno = whole.fileno
+
+        @staticmethod
+        def write(data: bytes) -> int:
+            return whole.write(data[: len(data) // 2])
+
+    log._file = Filling()  # type: ignore[assignment]
+    log.write("step-done", step="stop", seconds=1.0)
+    with pytest.raises(OSError, match="No space left"):
+        log.write("step", must=True, step="switch")
+    log._file = whole
+    log.write("step", step="load")
+    assert [(e["event"], e["step"]) for e in steplog.read(steplog.steps_file(layout, 1))] == [
+        ("step", "stop"), ("step", "load"),
+    ]  # fmt: skip
+    assert log.done("stop"), "it is known all the same"
+
+
+@pytest.mark.parametrize(("step", "goes_back"), [("prune", False), ("soak", True)])
+def test_a_release_is_not_left_because_an_old_one_could_not_be_removed(
+    layout: Layout, step: str, goes_back: bool
+) -> None:
+    """The supervisor died before the outcome was stored; the next one goes on where it was."""
+    log = StepLog(layout, 1)
+    with log.step("promote"):
+        pass
+    with pytest.raises(GateFailed), log.step(step):
+        raise GateFailed("wrong", "because")
+    operation = SimpleNamespace(log=StepLog(layout, 1), request={}, layout=layout)
+    if goes_back:
+        with pytest.raises(AgentError, match="wrong"):
+            deploy._interrupted(operation, SimpleNamespace())  # type: ignore[arg-type]
+    else:
+        deploy._interrupted(operation, SimpleNamespace())  # type: ignore[arg-type]

@@ -16,7 +16,7 @@ from ..journal import Entry
 from . import normal, table
 from .acceptance import Acceptance
 from .incident import Evidence, Incident, excerpt
-from .model import COREDUMP, ENGINE, IGNORE, JOURNALD, KERNEL, OTHER, STOPPING, SYSTEMD, Level, Rule
+from .model import COREDUMP, ENGINE, IGNORE, JOURNALD, KERNEL, OTHER, STOPPING, STRENGTH, SYSTEMD, Level, Rule
 from .normal import Line
 
 _REPEAT_US = 600 * 1_000_000
@@ -97,10 +97,13 @@ class Detector:
             return [*changes, *self.signal("accept-collapse", why, entry)]
         return changes
 
-    def signal(self, name: str, why: str, entry: Entry | None = None) -> list[Change]:
-        """Takes what no line tells, by the name of its rule: a process that ended, an engine that fell silent."""
+    def signal(self, name: str, why: str, entry: Entry | None = None, time_us: int = 0) -> list[Change]:
+        """Takes what no line tells, by the name of its rule: a process that ended, an engine that fell silent.
+
+        ``time_us`` is when that was seen: without it, it belongs to whatever is known, however old.
+        """
         rule = table.RULES[name]
-        said = entry or Entry(why, 0, "", 0, "", "", "")
+        said = entry or Entry(why, time_us, "", 0, "", "", "")
         evidence = Evidence(rule.name, said.message, said.pid, said.time_us, said.cursor, said.unit)
         return [self._take(rule, evidence, (), said.invocation, why)] if self._counts(rule) else []
 
@@ -272,8 +275,8 @@ class Detector:
             self.incidents.append(known)
             self._open[key] = known
             kind = "opened"
-        elif rule.level > known.rule.level:
-            known.named_by(rule, evidence)
+        elif rule.level > known.rule.level or _asks_for_more(rule, known):
+            known.named_by(rule, evidence, why)
             kind = "renamed"
         else:
             kind = "grown"
@@ -286,6 +289,12 @@ class Detector:
                 del self._open[key]
                 self.incidents.remove(incident)
                 yield Change("withdrawn", incident)
+
+
+def _asks_for_more(rule: Rule, known: Incident) -> bool:
+    """Says whether what the supervisor saw itself, and no line shows, asks for more than a symptom that is known."""
+    as_near = rule.level == known.rule.level == Level.SYMPTOM
+    return as_near and not rule.looks_like and STRENGTH[rule.action(known.phase)] > STRENGTH[known.action]
 
 
 def classify(entries: Iterable[Entry], detector: Detector) -> list[Incident]:

@@ -64,9 +64,9 @@ class Incident:
         self.gpus.update(next(filter(None, found)) for found in _GPU.findall(evidence.line))
         self.xids.update(int(found) for found in _XID.findall(evidence.line))
 
-    def named_by(self, rule: Rule, evidence: Evidence) -> None:
+    def named_by(self, rule: Rule, evidence: Evidence, why: str = "") -> None:
         """Names the incident after a line that is nearer to its cause."""
-        self.rule, self.first, self.why = rule, evidence, rule.why
+        self.rule, self.first, self.why = rule, evidence, why or rule.why
 
     def record(self) -> dict[str, Any]:
         """Returns the incident as it goes into outcomes and onto the screen."""

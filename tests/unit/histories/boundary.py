@@ -38,6 +38,7 @@ from ddops.agent import (
     reserve,
     restore,
     rollback,
+    seen,
     sending,
     service,
     soak,
@@ -58,8 +59,9 @@ if TYPE_CHECKING:
 
 MODULES = [
     __main__, adopt, brakes, deploy, durable, engine, eye, front, guard, handmade, journal, layout, lock, notices,
-    observe, operation, preflight, processes, promote, releases, requests, reserve, restore, rollback, service, soak,
-    stack, status, sending, steplog, supervisor, systemd, wake, watch, acceptance, lossless, ready, smoke,
+    observe, operation, preflight, processes, promote, releases, requests, reserve, restore, rollback, seen,
+    service, soak, stack, status, sending, steplog, supervisor, systemd, wake, watch,
+    acceptance, lossless, ready, smoke,
 ]  # fmt: skip
 
 

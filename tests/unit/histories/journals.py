@@ -31,7 +31,11 @@ class Lines:
         self.lines.append((fields, entry))
 
     def open(self, matches: list[str], last: int | None = None, after: str = "") -> Reader:
-        return Reader(self, matches, int(after) + 1 if after else 0)
+        reader = Reader(self, matches, int(after) + 1 if after else 0)
+        if last is not None:
+            newest = [int(entry.cursor) for entry in reader.entries()][-last:]
+            reader = Reader(self, matches, newest[0] if newest else len(self.lines))
+        return reader
 
 
 class Reader:

@@ -1,0 +1,317 @@
+"""The watch after promotion, over its own lives: what it has seen is kept, and what it could not act on comes again."""
+
+from __future__ import annotations
+
+import errno
+import itertools
+import os
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from ddops.agent import (
+    eye,
+    guard,
+    incidents,
+    notices,
+    processes,
+    releases,
+    requests,
+    seen,
+    service,
+    supervisor,
+    systemd,
+)
+from ddops.agent.errors import GateFailed, Locked
+from ddops.agent.journal import Entry
+from ddops.agent.layout import Layout
+from ddops.agent.seen import Seen
+
+UNIT, INVOCATION = "lab-0001.service", "a" * 32
+DAY_S = 86400
+POLICY = {"on_fault": "restart", "on_repeat": "page", "repeat_within": 1800, "cap": 5, "ask_every": 60}
+RELEASE = SimpleNamespace(
+    number=1, unit=UNIT, manifest={"watch": POLICY}, deadlines={"load_cap": 3600, "answer": 1},
+    gates={"smoke": {"questions": [{"prompt": "q"}], "max_tokens": 3}},
+)  # fmt: skip
+
+
+class World:
+    """An engine under the guard: its journal, its processes, and what was filed and told."""
+
+    def __init__(self, folder: Path) -> None:
+        self.layout = Layout("lab", folder / "state", folder / "run")
+        self.lines: list[Entry] = []
+        self.now = 1_800_000_000.0
+        self.schedulers = frozenset({11, 12})
+        self.filed: list[str] = []
+        self.told: list[str] = []
+        self.refuses: Exception | None = None
+        self.news = ("", "", 0.0)
+        self.pipe = os.pipe()
+        self.unit: dict[str, Any] = {
+            "load": "loaded", "active": "active", "result": "success", "main_pid": 100, "invocation": INVOCATION,
+            "cgroup": "/x", "fragment": "", "needs_reload": False, "exit_code": "", "exit_status": "0", "drop_ins": (),
+        }  # fmt: skip
+        for path in (self.layout.root, self.layout.run):
+            path.mkdir(parents=True)
+        self.guard = guard.Guard(self.layout, lambda _: None)
+
+    def prints(self, line: str, **more: Any) -> None:
+        fields = {"pid": 100, "identifier": "python3", "transport": "stdout", "unit": UNIT, "invocation": INVOCATION}
+        entry = {"message": line, "time_us": int(self.now * 1e6), "cursor": str(len(self.lines)), **fields, **more}
+        self.lines.append(Entry(**entry))
+
+    def systemd_says(self, line: str) -> None:
+        self.prints(line, identifier="systemd", transport="journal", unit="init.scope", about=UNIT, invocation="")
+
+    def ends(self) -> None:
+        os.write(self.pipe[1], b"!")
+        self.unit.update(active="failed", result="signal", main_pid=0, exit_code="killed", exit_status="9")
+
+    def looks(self) -> None:
+        self.guard._look_at = 0.0
+        self.guard.look()
+
+    def file(self, _: Layout, request: dict[str, Any]) -> int:
+        if self.refuses:
+            raise self.refuses
+        self.filed.append(request["kind"])
+        return 1
+
+    def begins_anew(self) -> None:
+        """Another life of the supervisor."""
+        self.guard = guard.Guard(self.layout, lambda _: None)
+
+
+class Reader:
+    """Stands for ``Journal``."""
+
+    world: World
+
+    def __init__(self, _: list[str], last: int | None = None, after: str = "") -> None:
+        self.fd = os.eventfd(0)
+        self._at = int(after) + 1 if after else 0
+
+    def close(self) -> None:
+        os.close(self.fd)
+
+    def entries(self) -> Iterator[Entry]:
+        while self._at < len(self.world.lines):
+            self._at += 1
+            yield self.world.lines[self._at - 1]
+
+
+class Questions:
+    """Stands for the eye's own, which are asked in a thread."""
+
+    world: World
+    answered = False
+
+    def __init__(self, *_: Any, loads: bool) -> None:
+        self.loads = loads
+
+    def news(self) -> tuple[str, str, float]:
+        news, self.world.news = self.world.news, ("", "", 0.0)
+        return news
+
+    def has_loaded(self) -> None:
+        self.loads = False
+
+    def ask_now(self) -> None: ...
+
+    def end(self) -> None: ...
+
+
+def wait_until(condition: Callable[[], bool], what: str) -> None:
+    end = time.monotonic() + 60
+    while not condition():
+        assert time.monotonic() < end, what
+        time.sleep(0.002)
+
+
+@pytest.fixture
+def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> World:
+    made = Reader.world = Questions.world = World(tmp_path)
+    monkeypatch.setattr(eye, "Journal", Reader)
+    monkeypatch.setattr(eye, "_Questions", Questions)
+    monkeypatch.setattr(eye, "_LAST_WORDS_S", 0.01)
+    monkeypatch.setattr(time, "time_ns", lambda: int(made.now * 1e9))
+    monkeypatch.setattr(systemd, "show", lambda name: systemd.Unit(name=name, **made.unit))
+    monkeypatch.setattr(processes, "schedulers", lambda _: made.schedulers)
+    monkeypatch.setattr(processes, "pids", lambda _: {1} if made.unit["main_pid"] else set())
+    monkeypatch.setattr(processes, "open_process", lambda pid: os.dup(made.pipe[0]) if pid else None)
+    monkeypatch.setattr(releases, "pointed_if_whole", lambda *_: RELEASE)
+    monkeypatch.setattr(requests, "file", made.file)
+    monkeypatch.setattr(notices, "send", lambda _: None)
+    monkeypatch.setattr(notices, "leave", lambda _, text, **__: made.told.append(text))
+    return made
+
+
+@pytest.mark.parametrize(
+    "harmless",
+    ["OSError: [Errno 28] No space left on device: '/tmp/x'", 'INFO: 192.0.2.7:1 - "POST /generate HTTP/1.1" 500'],
+)
+def test_what_was_paged_about_long_ago_hides_nothing(world: World, harmless: str) -> None:
+    world.prints("up")
+    for _ in range(30):
+        world.prints(harmless)
+    world.looks()
+    assert world.filed == []
+    world.now += 3 * DAY_S
+    world.prints("fine")
+    world.looks()
+    world.schedulers = frozenset({11})
+    world.looks()
+    assert world.filed == ["restart"]
+    assert incidents.of(world.layout)[-1]["rule"] == "scheduler-gone"
+
+
+def test_a_line_days_after_a_signal_is_another_incident(world: World) -> None:
+    world.prints("up")
+    world.looks()
+    world.news = ("no-decode", "it hung for a while", 0.0)
+    world.looks()
+    world.now += 3 * DAY_S
+    world.prints("RuntimeError: CUDA error: an illegal memory access was encountered")
+    world.looks()
+    assert [i["rule"] for i in incidents.of(world.layout)] == ["no-decode", "illegal-memory-access"]
+
+
+@pytest.mark.parametrize("how", ["an operation that was refused", "another life of the supervisor"])
+def test_an_engine_that_was_stopped_by_hand_is_not_started_by_a_later_watch(world: World, how: str) -> None:
+    world.prints("up")
+    world.looks()
+    world.systemd_says(f"Stopping {UNIT} - engine...")
+    world.ends()
+    world.systemd_says(f"{UNIT}: Main process exited, code=killed, status=9/KILL")
+    world.looks()
+    world.looks()
+    if how.startswith("an operation"):
+        world.guard.let_go()
+    else:
+        world.begins_anew()
+    world.looks()
+    assert (world.filed, world.told) == ([], [])
+
+
+def test_a_stop_that_is_not_read_yet_explains_schedulers_that_are_gone(world: World) -> None:
+    world.prints("up")
+    world.looks()
+    world.systemd_says(f"Stopping {UNIT} - engine...")
+    world.schedulers = frozenset()
+    world.looks()
+    assert (world.filed, world.told) == ([], [])
+
+
+@pytest.mark.parametrize("after", ["the lock is free", "an operation that was refused"])
+def test_what_meets_a_lock_is_acted_on_later(world: World, after: str) -> None:
+    """A release is being stored, say; told was that the engine is restarted."""
+    world.prints("up")
+    world.looks()
+    world.refuses = Locked("locked", "somebody stores a release", "")
+    world.prints("RuntimeError: CUDA error: an illegal memory access was encountered")
+    world.schedulers = frozenset({11})
+    world.looks()
+    world.looks()
+    assert (world.filed, world.told) == ([], [])
+    world.refuses = None
+    if after.startswith("an operation"):
+        world.guard.let_go()
+    world.looks()
+    assert world.filed == ["restart"]
+    assert len(world.told) == 1
+    world.looks()
+    assert world.filed == ["restart"]
+
+
+def test_what_could_not_be_filed_is_found_again(world: World) -> None:
+    world.prints("up")
+    world.looks()
+    world.refuses = OSError(errno.EROFS, "read-only")
+    world.prints("RuntimeError: CUDA error: an illegal memory access was encountered")
+    world.looks()
+    world.refuses = None
+    world.looks()
+    assert world.filed == ["restart"]
+    assert [i["rule"] for i in incidents.of(world.layout)] == ["illegal-memory-access"]
+
+
+def test_run_that_takes_nothing_does_not_end_the_supervisor(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    world.prints("up")
+    world.looks()
+
+    def full(*_: Any) -> None:
+        raise OSError(errno.ENOSPC, "full")
+
+    monkeypatch.setattr(Seen, "store", full)
+    world.guard.let_go()  # an operation begins
+    world.looks()
+    world.looks()
+
+
+@pytest.mark.parametrize(
+    ("kept", "owed"),
+    [(Seen(INVOCATION), False), (Seen(INVOCATION, served=True), True), (Seen("another", served=True), False)],
+)
+def test_an_engine_that_has_served_owes_an_answer_to_every_later_watch(world: World, kept: Seen, owed: bool) -> None:
+    kept.store(world.layout)
+    world.prints("Load weight begin")
+    world.looks()
+    assert world.guard._eye
+    questions: Any = world.guard._eye._questions
+    assert questions.loads is not owed
+    world.prints("The server is fired up and ready to roll!")
+    world.looks()
+    assert not questions.loads
+    world.guard.let_go()
+    assert seen.seen(world.layout, INVOCATION).served
+
+
+@pytest.mark.parametrize("loads", [True, False])
+def test_wrong_answers_count_at_once_unless_the_engine_loads(loads: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = itertools.count()
+
+    def wrong(*_: Any, **__: Any) -> None:
+        next(asked)
+        raise GateFailed("a wrong answer to 'q'", "'!!!!'")
+
+    monkeypatch.setattr(eye, "ask", wrong)
+    monkeypatch.setattr(service, "engine_of", lambda _: None)
+    questions = eye._Questions(RELEASE, 0.001, loads=loads)  # type: ignore[arg-type]
+    try:
+        wait_until(lambda: next(asked) > 10, "it is asked")
+        if loads:
+            assert questions.news()[0] == ""
+            questions.has_loaded()
+        wait_until(lambda: questions.news()[0] == "wrong-answer", "it is told")
+    finally:
+        questions.end()
+
+
+@pytest.mark.parametrize("kept", ["{", '{"invocation": "' + INVOCATION + '", "of another ddops": 1}', "[]"])
+def test_what_was_kept_and_cannot_be_read_is_nothing(world: World, kept: str) -> None:
+    world.layout.seen.write_text(kept)
+    assert seen.seen(world.layout, INVOCATION) == Seen(INVOCATION)
+
+
+@pytest.mark.parametrize(
+    ("by", "outcome", "told"),
+    [
+        (requests.SUPERVISOR, "refused", True),
+        (requests.SUPERVISOR, "restarted", False),
+        ("ops@laptop", "refused", False),
+        ("ops@laptop", "rollback-failed", True),
+    ],
+)
+def test_a_restart_that_is_refused_is_told(world: World, by: str, outcome: str, told: bool) -> None:
+    """Before it, somebody was told that the engine is restarted."""
+    reason = {"what": "release 0 is not what it was"}
+    supervisor._notify(
+        world.layout, {"kind": "restart", "by": by, "outcome": outcome, "reason": reason}, expected=False
+    )
+    assert bool(world.told) is told
