@@ -18,6 +18,7 @@ from .settings import Asked
 from .site import HostEntry, Site
 
 DRILLS = ("illegal-access", "garbage")
+_COMBINATION = ("profile", "budget", "graphs", "algorithm", "topk", "max_running", "overlay")
 
 
 @dataclass(frozen=True)
@@ -185,7 +186,7 @@ def stands_on(site: Site) -> dict[str, Any]:
 def _about(profile: Profile, site: Site, draft: Rendered) -> dict[str, Any]:
     manifest = draft.as_manifest()
     return {
-        "combination": {k: manifest[k] for k in ("profile", "budget", "graphs", "algorithm", "topk", "overlay")},
+        "combination": {k: manifest[k] for k in _COMBINATION},
         "python": site.engine.python,
         "model": site.model,
         "gates": manifest["gates"],

@@ -114,8 +114,16 @@ class Effective:
         return self.origins.get(key, "default")
 
 
-def resolve(name: str, site_flag: Path | None, host: str | None, flags: Asked, *, need_site: bool = True) -> Effective:
-    """Returns what is in effect for a profile on a host.
+def resolve(
+    name: str,
+    site_flag: Path | None,
+    host: str | None,
+    flags: Asked,
+    *,
+    need_site: bool = True,
+    elsewhere: bool = False,
+) -> Effective:
+    """Returns what is in effect for a profile on a host, ``elsewhere``: on one that is none of the site's.
 
     Raises UsageError for whatever is wrong in a flag, a variable or a file; without ``need_site`` a site that
     is not there is no error.
@@ -133,6 +141,10 @@ def resolve(name: str, site_flag: Path | None, host: str | None, flags: Asked, *
         merged = config.merge(Profile, [default])
         return Effective(merged.value, None, None, None, asked, _named(merged.origins, path) | origins)
     at_home = config.merge(Site, files)
+    if elsewhere:
+        own = str(default.value.get("name", "")) if isinstance(default.value, dict) else ""
+        merged = config.merge(Profile, [default, *(part for file in files if (part := file.below("profiles", own)))])
+        return Effective(merged.value, None, None, None, asked, _named(merged.origins, path) | origins)
     chosen, entry = sites.choose(at_home.value, host)
     own = str(default.value.get("name", "")) if isinstance(default.value, dict) else ""
     _known_profiles(at_home.value, own)

@@ -75,7 +75,7 @@ def _prove(op: Operation, verdicts: list[dict[str, Any]]) -> Release:
         found.update(evidence=smoke(engine, release.gates["smoke"], seconds))
     verdicts.append({"gate": "smoke", "passed": True, "evidence": found["evidence"]})
     with op.log.step("record") as found:
-        known = recording.record(op.layout, release, release.gates, seconds)
+        known = recording.record(op.layout, release, release.gates, seconds, alone=False)
         found.update(prompts=len(known["references"]), acceptance=known["acceptance"])
     return release
 
@@ -135,7 +135,7 @@ def _inspect(layout: Layout, request: dict[str, Any]) -> tuple[systemd.Unit, dic
             "port": _port(request, unit, argv),
             "python": argv[0] if argv[0].startswith("/") else os.readlink(process / "exe"),
             "model": handmade.model(argv) or spec["engine"]["model"],
-            "speculates": "--speculative-algorithm" in argv,
+            "speculates": handmade.option(argv, "--speculative-algorithm") is not None,
         },
         "enablement": handmade.enablement(name),
         "files": {path: hashlib.sha256(Path(path).read_bytes()).hexdigest() for path in files},

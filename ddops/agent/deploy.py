@@ -119,7 +119,8 @@ def _baseline(op: Operation, trial: Release, way_back: Release | None) -> dict[s
     if stopped:
         raise GateFailed("the record of known-good's answers is gone", str(op.layout.references))
     with op.log.step("record") as found:
-        known = recording.record(op.layout, way_back, trial.gates, trial.deadlines["gates"])
+        alone = way_back.front is not None  # and that is closed
+        known = recording.record(op.layout, way_back, trial.gates, trial.deadlines["gates"], alone=alone)
         found.update(prompts=len(known["references"]), acceptance=known["acceptance"])
     return known
 

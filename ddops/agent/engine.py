@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from .errors import GateFailed
+from .errors import GateFailed, NoAnswer
 
 if TYPE_CHECKING:
     import http.client
@@ -50,7 +50,7 @@ class Engine:
                     return
                 yield self._parse(path, data)
         except (OSError, http.client.HTTPException) as error:
-            raise GateFailed(f"{path} broke off in mid-stream", str(error) or type(error).__name__) from error
+            raise NoAnswer(f"{path} broke off in mid-stream", str(error) or type(error).__name__) from error
         finally:
             connection.close()
         raise GateFailed(f"{path} broke off in mid-stream", "the stream ended without [DONE]")
@@ -91,7 +91,7 @@ class Engine:
         try:
             return self._send(connection, method, path, body).read()
         except (OSError, http.client.HTTPException) as error:
-            raise GateFailed(f"{path} gave no answer", str(error) or type(error).__name__) from error
+            raise NoAnswer(f"{path} gave no answer", str(error) or type(error).__name__) from error
         finally:
             connection.close()
 

@@ -5,6 +5,7 @@ AgentError
 │   ├── Locked       another operation is under way
 │   └── TooNew       a newer ddops has left state that this one cannot read
 ├── GateFailed       a release did not pass
+│   ├── NoAnswer     no answer came
 │   └── NotBetter    it is right, but slower than known-good
 ├── EngineFault      the engine of a trial ended, hung or reported a fault
 ├── Measured         a trial that was only to be measured has been
@@ -66,6 +67,10 @@ class TooNew(Refused):
 
 class GateFailed(AgentError):
     code = "gate-failed"
+
+
+class NoAnswer(GateFailed):
+    """None came in time, or the connection broke: a wrong answer is another thing."""
 
 
 class NotBetter(GateFailed):

@@ -86,7 +86,7 @@ def _lossless(layout: Layout, release: Release, _: dict[str, Any], tell: Tell) -
     recorded = known is None
     if known is None:
         tell("recording its answers: none are kept")
-        known = recording.record(layout, release, release.gates, _answer(release))
+        known = recording.record(layout, release, release.gates, _answer(release), alone=False)
     found = lossless(service.engine_of(release), known["references"], release.gates["lossless"], _answer(release))
     return {**found, "recorded_now": recorded}
 
@@ -109,7 +109,8 @@ def _load(_: Layout, release: Release, settings: dict[str, Any], tell: Tell) -> 
 
 
 def _asked(release: Release, settings: dict[str, Any]) -> dict[str, Any]:
-    return {**settings, "request": release.gates["smoke"].get("request") or {}}
+    """Returns a suite's settings with what the profile adds to every question: that nothing is thought first, say."""
+    return {**settings, "request": release.gates["smoke"]["questions"][0].get("request") or {}}
 
 
 def _answer(release: Release) -> float:

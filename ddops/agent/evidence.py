@@ -1,4 +1,4 @@
-"""What this host has seen of a combination: profile, SGLang, overlay, model, driver, algorithm, budget, graphs.
+"""What this host has seen of a combination: profile, stack, algorithm, budget, graphs, max running.
 
 A combination that was rolled back for its own fault is proven bad on the stack that it ran on; on another overlay,
 SGLang, environment, model or driver that is stale: a warning with what has changed. What is known-good is never
@@ -9,12 +9,24 @@ from __future__ import annotations
 
 from typing import Any
 
-from .errors import NoRoom
+from .errors import EngineFault, GateFailed
 
 # a trial that failed in one of these steps is bad itself, not its surroundings or somebody's mind
 _PROOF_OF_BAD = (
     *("load", "ready", "smoke", "lossless", "acceptance", "throughput", "measure", "open", "soak"),
     *("eval-coding", "eval-garbage", "eval-load"),
+)
+# only these reasons are about the release: a gate that it failed, a fault of its engine
+_ITS_OWN = (GateFailed.code, EngineFault.code)
+# classes of faults that say something of the machine: any release would have met them
+OF_THE_HOST = frozenset(
+    (
+        *("driver_mismatch", "gpu_unavailable", "gpu_memory_error", "gpu_power", "gpu_fallen_off_bus"),
+        *("xid_gpu_memory", "xid_48_double_bit_ecc", "xid_63_row_remap", "xid_64_row_remap_failed"),
+        *("xid_nvlink", "xid_74_nvlink", "xid_c2c", "nvswitch_error", "pcie_error", "machine_check"),
+        *("disk_full", "disk_error", "network_storage", "host_memory", "host_limits", "host_oom_killer"),
+        *("port_in_use", "permission_denied", "journald_rate_limit", "journal_damaged", "journal_lost"),
+    )
 )
 SETTINGS = ("profile", "budget", "graphs")
 BELOW = ("sglang", "environment", "model", "driver")
@@ -26,7 +38,7 @@ def combination(summary: dict[str, Any], stack: dict[str, Any] | None) -> dict[s
 
     With another topk an algorithm drafts another tree: it counts as another one, ``DDTREE k4``.
     """
-    found = {key: summary.get(key) for key in (*SETTINGS, "algorithm", "overlay")}
+    found = {key: summary.get(key) for key in (*SETTINGS, "algorithm", "max_running", "overlay")}
     if isinstance(topk := summary.get("topk"), int):
         found["algorithm"] = f"{found['algorithm']} k{topk}"
     below = stack or summary.get("stack") or {}
@@ -34,18 +46,29 @@ def combination(summary: dict[str, Any], stack: dict[str, Any] | None) -> dict[s
 
 
 def verdict(outcome: dict[str, Any]) -> str | None:
-    """Returns what an operation's outcome says of its combination: good, bad, slower; None: nothing."""
+    """Returns what an operation's outcome says of its combination: good, measured, bad, slower; None: nothing.
+
+    What a sweep has measured passed the gates, and had no users: that takes no proof away.
+    """
     if outcome.get("kind") != "deploy" or (outcome.get("release") or {}).get("drill"):
         return None
-    if outcome["outcome"] in ("promoted", "measured"):
+    if outcome["outcome"] == "promoted":
         return "good"
+    if outcome["outcome"] == "measured":
+        return "bad" if any(row.get("failed") for row in outcome.get("measured") or ()) else "measured"
     if outcome["outcome"] == "not-better":
         return "slower"  # it passed every gate, so it is not bad, and nobody wants it, so it is not good
-    if (outcome.get("reason") or {}).get("code") == NoRoom.code:
-        return None  # any release would have met that
+    if not blames_the_release(outcome):
+        return None
     failed = [step["step"] for step in outcome.get("steps", []) if not step["ok"]]
     bad = outcome["outcome"] in ("rolled-back", "rollback-failed") and failed and failed[0] in _PROOF_OF_BAD
     return "bad" if bad else None
+
+
+def blames_the_release(outcome: dict[str, Any]) -> bool:
+    """Says whether what ended a trial was its own, not the machine's, an operator's or the supervisor's."""
+    of_the_host = any(fault.get("fault") in OF_THE_HOST for fault in outcome.get("faults") or ())
+    return (outcome.get("reason") or {}).get("code") in _ITS_OWN and not of_the_host
 
 
 def changed(was: dict[str, Any], now: dict[str, Any]) -> list[dict[str, Any]]:
@@ -59,7 +82,10 @@ def newest(entries: list[dict[str, Any]]) -> list[tuple[dict[str, Any], int]]:
     for entry in reversed(entries):  # they come with the oldest first
         if entry["verdict"] is None:
             continue
-        about = (*(entry[key] for key in (*SETTINGS, *STACK, "algorithm", "verdict", "kind")), subject(entry))
+        about = (
+            *(entry[key] for key in (*SETTINGS, *STACK, "algorithm", "max_running", "verdict", "kind")),
+            subject(entry),
+        )
         first, times = kept.get(about, (entry, 0))
         kept[about] = (first, times + 1)
     return list(kept.values())
@@ -79,14 +105,14 @@ def of(entries: list[dict[str, Any]], wanted: dict[str, Any]) -> list[dict[str, 
     found = []
     for entry, times in newest(same):
         since = changed(entry, wanted)
-        algorithm = ["algorithm"] if entry["algorithm"] != wanted.get("algorithm") else []
+        other = [name for name in ("algorithm", "max_running") if entry[name] != wanted.get(name)]
         found.append(
             {
                 **{key: entry[key] for key in ("release", "algorithm", "what", "ended")},
                 "outcome": entry["verdict"],
                 "subject": subject(entry),
                 "times": times,
-                "other": algorithm + [each["name"] for each in since],
+                "other": [name.replace("_", " ") for name in other] + [each["name"] for each in since],
                 "changed": since,
             }
         )

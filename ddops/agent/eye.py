@@ -46,6 +46,7 @@ class Eye:
         self._questions = _Questions(release, ask_every, loads=not before.served)
         self._ended = False
         self._decoded_at = 0.0
+        self._read_us = 0  # when the newest entry that was read was written
 
     def descriptors(self) -> list[int]:
         """Returns what tells of news: the journal and the main process."""
@@ -91,7 +92,7 @@ class Eye:
     def _read(self) -> list[Incident]:
         found: list[Incident] = []
         for entry in islice(self._journal.entries(), _AT_ONCE):
-            self._cursor = entry.cursor
+            self._cursor, self._read_us = entry.cursor, entry.time_us
             # the kernel's lines of the time before this invocation are another's
             self._ours = self._ours or self.unit.name in (entry.unit, entry.about)
             if self._ours:
@@ -121,10 +122,11 @@ class Eye:
         now = systemd.show(self.unit.name)
         rule = "engine-ended-0" if now.exit_status in ("0", "") and now.result == "success" else "engine-ended"
         how = f"{now.exit_code or 'ended'} {now.exit_status}".strip()
-        return found + self._signal(rule, f"the main process is gone: {how}, result {now.result}")
+        when = self._read_us if self._pidfd is None else 0  # it had ended before anybody watched
+        return found + self._signal(rule, f"the main process is gone: {how}, result {now.result}", when)
 
-    def _signal(self, rule: str, why: str) -> list[Incident]:
-        now = time.time_ns() // 1000
+    def _signal(self, rule: str, why: str, when_us: int = 0) -> list[Incident]:
+        now = when_us or time.time_ns() // 1000
         return [c.incident for c in self._detector.signal(rule, why, time_us=now) if c.kind in _NEWS]
 
 

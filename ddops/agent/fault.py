@@ -19,12 +19,13 @@ class Fault:
     pid: int
     time_us: int
     cursor: str
+    fault: str = ""  # its class, by the table
 
     @classmethod
     def of(cls, incident: Incident) -> Fault:
         """Returns the fault that an incident's first line shows."""
-        first = incident.first
-        return cls(incident.rule.name, incident.why, first.line, first.pid, first.time_us, first.cursor)
+        first, rule = incident.first, incident.rule
+        return cls(rule.name, incident.why, first.line, first.pid, first.time_us, first.cursor, rule.fault)
 
     def record(self) -> dict[str, Any]:
         """Returns the fault as outcomes hold it."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import time
 from collections.abc import Callable
 from typing import Any
@@ -28,6 +29,7 @@ class Guard:
         self._look_at = 0.0
         self._acted: dict[int, int] = {}
         self._waiting: list[Incident] = []  # what could not be acted on yet
+        self._left: list[tuple[Release, str, Incident]] = []  # the same, of a watch that was let go
 
     def descriptors(self) -> list[int]:
         """Returns what a select can wait on."""
@@ -37,6 +39,8 @@ class Guard:
         """Ends the watch: an operation takes the engine in hand. What was not acted on, the next watch finds again."""
         if self._eye:
             self._eye.close(remembers=not (failed or self._waiting))
+        if self._release:
+            self._left += [(self._release, self._invocation(incident), incident) for incident in self._waiting]
         self._eye, self._look_at, self._acted, self._waiting = None, 0.0, {}, []
 
     def look(self) -> None:
@@ -55,12 +59,18 @@ class Guard:
             self._attach()
             notices.send(self._layout)
             if self._eye:
-                if not self._waiting:
-                    self._eye.remember()  # what is found next is not yet acted on
+                self._remember()  # what is found next is not yet acted on
                 found += self._eye.look_around()
         if self._eye:
             found += self._eye.poll()
         self._waiting = [incident for incident in (*self._waiting, *found) if not self._act(incident)]
+        if found:
+            self._remember()  # what was acted on is not acted on again
+
+    def _remember(self) -> None:
+        if self._eye and not self._waiting:
+            with contextlib.suppress(OSError):  # no room: a later life reads some of it again
+                self._eye.remember()
 
     def _attach(self) -> None:
         """Watches known-good's newest invocation, also one that ended while nobody watched."""
@@ -74,6 +84,11 @@ class Guard:
         self._look_at = time.monotonic() + _LOOK_S
         self._release = release
         self._eye = Eye(self._layout, release, unit, brakes.policy_of(release).ask_every)
+        left, self._left = self._left, []
+        for of, invocation, incident in left:
+            if invocation != unit.invocation:  # of this one it is found again
+                because = "somebody else had the service in hand, and it was started anew"
+                self._note(of, invocation, incident, brakes.Decision("page", because))
         return None
 
     def _act(self, incident: Incident) -> bool:
@@ -95,18 +110,23 @@ class Guard:
         if decision.action != "page" and not self._filed(incident, decision):
             return False
         self._acted[incident.number] = STRENGTH[incident.action]
-        said = f"{incident.rule.name} in release {self._release.number}: {decision.action}"
+        self._note(self._release, ours, incident, decision)
+        return True
+
+    def _note(self, release: Release, invocation: str, incident: Incident, decision: brakes.Decision) -> None:
+        """Records an incident with what is done about it, and has somebody told."""
+        said = f"{incident.rule.name} in release {release.number}: {decision.action}"
         self._tell(said + (f" ({decision.because})" if decision.because else ""))
         incidents.record(
             self._layout,
             {
-                "release": self._release.number,
+                "release": release.number,
                 "rule": incident.rule.name,
                 "class": incident.rule.fault,
                 "why": incident.why,
                 "line": incident.first.line,
                 "cursor": incident.first.cursor,
-                "invocation": ours,
+                "invocation": invocation,
                 "asks_for": incident.action,
                 "action": decision.action,
                 "because": decision.because,
@@ -116,12 +136,11 @@ class Guard:
         notices.leave(
             self._layout,
             text + (f" because {decision.because}" if decision.because else ""),
-            release=self._release.number,
+            release=release.number,
             action=decision.action,
             because=decision.because,
             incident=incident.record(),
         )
-        return True
 
     def _invocation(self, incident: Incident) -> str:
         return incident.invocation or (self._eye.unit.invocation if self._eye else "")

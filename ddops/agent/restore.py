@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from . import durable, errors, front, handmade, releases, reserve, service, systemd
-from .errors import GateFailed, Refused, ServiceDown
+from .errors import GateFailed, NoAnswer, Refused, ServiceDown
 from .gates.smoke import smoke
 from .layout import UNITS, Layout
 from .operation import Operation
@@ -161,13 +161,22 @@ def _reopen(op: Operation, way_back: Release) -> dict[str, Any]:
         return {}
     try:
         with op.log.step("ask") as found:
-            found["smoke"] = smoke(service.engine_of(way_back), way_back.gates["smoke"], way_back.deadlines["answer"])
+            found["smoke"] = _asked_again(way_back)
     except GateFailed:
         service.take_down(op, way_back, at_once=True)
         return {}
     front.open_to(op.layout, way_back, trial=False)
     service.note_live(op, way_back)
     return found
+
+
+def _asked_again(release: Release) -> dict[str, Any]:
+    """Asks a release that serves; once more where no answer came: it may be busy, and is not to be ended for that."""
+    engine, settings, seconds = service.engine_of(release), release.gates["smoke"], release.deadlines["answer"]
+    try:
+        return smoke(engine, settings, seconds)
+    except NoAnswer:
+        return smoke(engine, settings, seconds)
 
 
 def _end_trial(op: Operation, trial: Release) -> None:

@@ -8,7 +8,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from . import service
-from .errors import GateFailed
+from .errors import GateFailed, NoAnswer
 from .gates.lossless import judge
 from .gates.smoke import ask
 from .operation import Operation
@@ -18,22 +18,31 @@ if TYPE_CHECKING:
     from .watch import EngineWatch
 
 ROUND_EVERY_S = 2.0
+_LATE_IN_A_ROW = 2
 QUIET_JOURNAL_S = 10.0
 
 
 def run(op: Operation, trial: Release, watch: EngineWatch, known: dict[str, Any] | None) -> None:
     """Asks for ``soak_s`` seconds; a fault in the journal or one wrong token is raised.
 
-    An engine that is asked writes lines; a journal without new ones proves nothing and does not pass.
+    An answer that comes late is a busy engine's: two in a row are raised. An engine that is asked writes lines; a
+    journal without new ones proves nothing and does not pass.
     """
     seconds = float(op.request["soak_s"])
     with op.log.step("soak") as found:
         end = time.monotonic() + seconds
-        rounds, next_at, lines = 0, 0.0, watch.lines
+        rounds, late, next_at, lines = 0, 0, 0.0, watch.lines
         while (moment := time.monotonic()) < end:
             op.check()
             if moment >= next_at:
-                op.rather_its_fault(partial(_round, op, trial, known, rounds))
+                try:
+                    op.rather_its_fault(partial(_round, op, trial, known, rounds))
+                    late = 0
+                except NoAnswer as error:
+                    late += 1
+                    if late == _LATE_IN_A_ROW:
+                        raise
+                    op.log.write("warning", what=f"{error.what}: {error.why}; asked again")
                 rounds, next_at = rounds + 1, moment + ROUND_EVERY_S
             time.sleep(min(0.05, max(0.0, end - moment)))
         if seconds >= QUIET_JOURNAL_S and watch.lines == lines:

@@ -36,7 +36,8 @@ def _throughput(found: dict[str, Any]) -> str:
     if "change" not in found:
         return text
     slower = ", slower, which is accepted" if found["accepted_slower"] else ""
-    return f"{text} (was {found['known_good']['tok_s']:g}, {found['change']:+.0%}){slower}"
+    users = "" if found["known_good"].get("quiet", True) else ", which had users"
+    return f"{text} (was {found['known_good']['tok_s']:g}{users}, {found['change']:+.0%}){slower}"
 
 
 def _garbage(found: dict[str, Any]) -> str:

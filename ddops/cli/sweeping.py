@@ -46,7 +46,8 @@ def show_plan(made: SweepPlan, write: Callable[[str], None], within_s: float | N
     write(f"  time      {at_least}{total} for {made.tries} cells, as last measured on this host; a cell:")
     write(f"            {made.prediction} s")
     if within_s is not None and (fit := fitting(made, within_s)) is not None:
-        some = f"{fit} of {made.tries} cells end" if fit else "no cell ends"
+        most = "at most " if made.prediction.missing else ""
+        some = f"{most}{fit} of {made.tries} cells end" if fit else "no cell ends"
         write(f"            {some} within the {in_words(within_s)} of --for")
     write("            nobody is served in that time: the front is closed from a cell's drain to its return")
 

@@ -80,8 +80,8 @@ def known(host: str | None, site_file: Path | None, named: str | None) -> tuple[
     about = deploy.stands_on(at_home) if at_home else {}
     if (named := named or found.profile) is None:
         return None, about
-    of_site = host if at_home else None
-    return settings.resolve(named, site_file, of_site, settings.Asked(), need_site=False).profile, about
+    asked, of_site = settings.Asked(), host if at_home else None
+    return settings.resolve(named, site_file, of_site, asked, need_site=False, elsewhere=not at_home).profile, about
 
 
 def server(
@@ -114,5 +114,6 @@ def profile(host: str | None, site_file: Path | None, named: str | None) -> Prof
 
     if (named := named or entry(host, site_file)[1].profile) is None:
         raise UsageError("which profile?", "the site file gives the host none", "--profile NAME")
-    known = host if _of_site(host) else None
-    return settings.resolve(named, site_file, known, settings.Asked(), need_site=False).profile
+    at_home = _of_site(host)
+    asked, known = settings.Asked(), host if at_home else None
+    return settings.resolve(named, site_file, known, asked, need_site=False, elsewhere=not at_home).profile

@@ -23,7 +23,6 @@ class Keys:
     def __init__(self, ask: Callable[[Path], str | None] = lambda _: None) -> None:
         self._ask = ask
         self._opened: dict[Path, paramiko.PKey] = {}
-        self._agent: paramiko.Agent | None = None
 
     def choose(self, connection: Any, identity_file: Path | None) -> list[Path]:
         """Tells a Fabric connection which keys to try, as OpenSSH would: the site's own file, or ssh_config's.
@@ -55,8 +54,8 @@ class Keys:
     def _held(self) -> dict[bytes | None, paramiko.PKey]:
         """Returns what an ssh-agent holds, by the public parts."""
         with contextlib.suppress(paramiko.SSHException, OSError):
-            self._agent = self._agent or paramiko.Agent()
-            return {key.asbytes(): key for key in self._agent.get_keys()}
+            # each host its own connection to the agent: hosts are reached at once, and paramiko locks nothing there
+            return {key.asbytes(): key for key in paramiko.Agent().get_keys()}
         return {}
 
     def _open(self, path: Path) -> paramiko.PKey:

@@ -5,26 +5,14 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass, field
 from typing import Any, Literal
 
-from ..agent.faults import RULES
+from ..agent.evidence import blames_the_release
 from ..errors import DdopsError
 from .cells import Cell, of_json
 
 Status = Literal["good", "bad", "known-bad", "unknown", "skipped", "impossible"]
 
-# only these reasons are about the release: a gate that it failed, a fault of its engine
-_ITS_OWN = ("gate-failed", "engine-fault")
-# ... and only from its load on: before, nothing of it runs
+# a release is judged only from its load on: before, nothing of it runs
 _BEFORE = ("", "preflight", "drain", "record", "stop", "switch")
-# classes of faults that say something of the machine: any release would have met them
-_OF_THE_HOST = frozenset(
-    (
-        *("driver_mismatch", "gpu_unavailable", "gpu_memory_error", "gpu_power", "gpu_fallen_off_bus"),
-        *("xid_gpu_memory", "xid_48_double_bit_ecc", "xid_63_row_remap", "xid_64_row_remap_failed"),
-        *("xid_nvlink", "xid_74_nvlink", "xid_c2c", "nvswitch_error", "pcie_error", "machine_check"),
-        *("disk_full", "disk_error", "network_storage", "host_memory", "host_limits", "host_oom_killer"),
-        *("port_in_use", "permission_denied", "journald_rate_limit", "journal_damaged", "journal_lost"),
-    )
-)
 
 
 @dataclass(frozen=True)
@@ -118,18 +106,8 @@ def _status(outcome: dict[str, Any], step: str) -> Status:
     if outcome["outcome"] == "measured":
         failed = [row for row in outcome.get("measured") or () if row.get("failed")]
         return "bad" if failed else "good"
-    blame = (outcome.get("reason") or {}).get("code")
-    if (
-        outcome["outcome"] not in ("rolled-back", "not-better", "rollback-failed")
-        or blame not in _ITS_OWN
-        or step in _BEFORE
-    ):
-        return "unknown"
-    return "unknown" if any(_of_the_host(str(fault["rule"])) for fault in outcome.get("faults", [])) else "bad"
-
-
-def _of_the_host(rule: str) -> bool:
-    return rule in RULES and RULES[rule].fault in _OF_THE_HOST
+    ended = outcome["outcome"] in ("rolled-back", "not-better", "rollback-failed")
+    return "bad" if ended and step not in _BEFORE and blames_the_release(outcome) else "unknown"
 
 
 def _named(outcome: dict[str, Any], reason: dict[str, Any]) -> str:

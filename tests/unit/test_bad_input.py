@@ -16,7 +16,7 @@ import yaml
 from ddops import config, profile, resources, settings, site
 from ddops.agent import layout
 from ddops.agent.errors import Refused
-from ddops.cli import options
+from ddops.cli import options, target
 from ddops.errors import UsageError
 
 # no host is there: whatever ends with 2 was found before anybody connected
@@ -358,6 +358,20 @@ def test_the_host_of_the_environment_is_as_good_as_the_option(with_a_site: bool,
     )  # fmt: skip
     assert done.returncode == 6, done.stderr
     assert json.loads(done.stdout)["error"]["what"] == "cannot connect to root@127.0.0.1:1"
+
+
+@pytest.mark.parametrize("host", ["root@127.0.0.1:1", "local"])
+def test_a_host_of_no_site_file_has_none_of_its_overrides(
+    host: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Named by the option or by the environment, and also where the site has several hosts."""
+    both = "hosts: {a: {address: h, overrides: {deadlines: {answer: 7}}}, b: {address: h}}"
+    path = tmp_path / "two.yaml"
+    path.write_text(f"{both}\nengine: {{python: /p}}\nmodel: /m\nprofiles: {{lab: {{deadlines: {{stop: 11}}}}}}\n")
+    monkeypatch.setenv("DDOPS_HOST", host)
+    for named in (None, host):
+        found = target.profile(named, path, "lab")
+        assert (found.deadlines.answer, found.deadlines.stop) == (profile.load("lab").deadlines.answer, 11)
 
 
 def test_one_host_with_a_missing_key_hides_no_other(tmp_path: Path) -> None:

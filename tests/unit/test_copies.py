@@ -37,7 +37,15 @@ def entry(seq: int, verdict: str | None = "good", budget: int = 8, **more: Any) 
     return {
         **{"seq": seq, "id": f"operation-{seq:06d}", "kind": "deploy", "outcome": outcome, "verdict": verdict},
         **{"ended": brief["ended"], "what": outcome, "release": seq, "drill": None, "profile": "lab"},
-        **{"budget": budget, "graphs": False, "algorithm": "NGRAM", **NOW, "verdicts": [gate], "brief": brief},
+        **{
+            "budget": budget,
+            "graphs": False,
+            "algorithm": "NGRAM",
+            "max_running": 8,
+            **NOW,
+            "verdicts": [gate],
+            "brief": brief,
+        },
         **more,
     }
 
@@ -146,7 +154,7 @@ def test_a_newer_ones_copy_is_left_alone(home: Path) -> None:
 
     def newer(path: Path) -> None:
         with sqlite3.connect(path) as sql:
-            sql.execute("PRAGMA user_version = 2")
+            sql.execute("PRAGMA user_version = 3")
 
     path = spoil(home, newer)
     before = path.read_bytes()

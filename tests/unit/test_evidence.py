@@ -12,7 +12,11 @@ import pytest
 from ddops import deploy, downtime, evidence, overlay, profile
 from ddops.agent import entries, errors
 from ddops.agent import evidence as on_host
-from ddops.agent.errors import AgentError
+from ddops.agent.errors import AgentError, Cancelled, EngineFault, GateFailed, NoAnswer
+from ddops.agent.fault import Fault
+from ddops.agent.faults import Detector
+from ddops.agent.faults.model import TRIAL
+from ddops.agent.journal import Entry
 from ddops.agent.layout import Layout, layout_of
 from ddops.errors import Refused
 from ddops.profile import Profile
@@ -73,7 +77,7 @@ def told(
         "kind": "deploy",
         "outcome": outcome,
         "ended": "2026-01-01T00:00:00Z",
-        "reason": errors.of(error or AgentError("it broke")).record() if failed else None,
+        "reason": errors.of(error or GateFailed("it broke")).record() if failed else None,
         "release": {**SUMMARY, "stack": STACK, **release},
         "steps": steps,
     }
@@ -113,10 +117,61 @@ def test_what_failed_at_one_topk_says_nothing_of_another(tmp_path: Path) -> None
     assert (other["algorithm"], other["other"]) == ("DDTREE k4", ["algorithm"])
 
 
+@pytest.mark.parametrize(("tried", "asked"), [(64, 8), (8, 64)])
+def test_what_failed_with_so_many_requests_says_nothing_of_another_number(
+    tried: int, asked: int, tmp_path: Path
+) -> None:
+    layout = told(tmp_path, 1, "rolled-back", "soak", max_running=tried)
+    assert on_host.proven_bad(entries.from_files(layout), wanted(max_running=tried)) is not None
+    assert on_host.proven_bad(entries.from_files(layout), wanted(max_running=asked)) is None
+    [other] = on_host.of(entries.from_files(layout), wanted(max_running=asked))
+    assert other["other"] == ["max running"]
+    told(tmp_path, 2, "promoted", max_running=asked)
+    assert on_host.proven_bad(entries.from_files(layout), wanted(max_running=tried)) is not None
+
+
+@pytest.mark.parametrize(
+    ("error", "faults", "verdict"),
+    [
+        (GateFailed("wrong"), [], "bad"),
+        (NoAnswer("no answer came"), [], "bad"),
+        (EngineFault("fault"), ["illegal_memory_access"], "bad"),
+        (EngineFault("fault"), ["gpu_fallen_off_bus"], None),
+        (EngineFault("fault"), ["illegal_memory_access", "disk_full"], None),
+        (Cancelled("ended by an operator"), [], None),
+        (AgentError("an internal error"), [], None),
+    ],
+)
+def test_bad_is_never_what_the_machine_or_a_person_did(
+    error: AgentError, faults: list[str], verdict: str | None
+) -> None:
+    outcome = {
+        "kind": "deploy", "outcome": "rolled-back", "reason": error.record(),
+        "steps": [{"step": "soak", "ok": False}], "faults": [{"rule": "r", "fault": fault} for fault in faults],
+    }  # fmt: skip
+    assert on_host.verdict(outcome) == verdict
+
+
+def test_what_a_sweep_has_measured_takes_no_proof_away(tmp_path: Path) -> None:
+    layout = told(tmp_path, 1, "rolled-back", "soak")
+    told(tmp_path, 2, "measured")
+    assert on_host.proven_bad(entries.from_files(layout), wanted()) is not None
+    measured = {"kind": "deploy", "outcome": "measured", "measured": [{"failed": 0}]}
+    assert on_host.verdict(measured) == "measured"
+    assert on_host.verdict({**measured, "measured": [{"failed": 0}, {"failed": 9}]}) == "bad"
+
+
+def test_the_class_of_a_fault_stands_in_its_record() -> None:
+    detector = Detector(TRIAL)
+    line = "OSError: [Errno 28] No space left on device"
+    [change] = detector.feed(Entry(line, 1, "c", 1, "python3", "stdout", ""))
+    assert Fault.of(change.incident).record()["fault"] == "disk_full"
+
+
 def test_a_full_disk_proves_nothing_of_a_release(tmp_path: Path) -> None:
     layout = told(tmp_path, 1, "rolled-back", "soak", OSError(errno.ENOSPC, "No space left on device"))
     assert on_host.proven_bad(entries.from_files(layout), wanted()) is None
-    told(tmp_path, 1, "rolled-back", "soak", OSError(errno.EIO, "Input/output error"))
+    told(tmp_path, 1, "rolled-back", "soak", GateFailed("a wrong answer"))
     assert on_host.proven_bad(entries.from_files(layout), wanted()) is not None
 
 

@@ -26,7 +26,7 @@ from ddops.agent import (
     supervisor,
     systemd,
 )
-from ddops.agent.errors import GateFailed, Locked
+from ddops.agent.errors import AgentError, GateFailed, Locked
 from ddops.agent.journal import Entry
 from ddops.agent.layout import Layout
 from ddops.agent.seen import Seen
@@ -250,8 +250,88 @@ def test_run_that_takes_nothing_does_not_end_the_supervisor(world: World, monkey
 
     monkeypatch.setattr(Seen, "store", full)
     world.guard.let_go()  # an operation begins
+    world.prints("RuntimeError: CUDA error: an illegal memory access was encountered")
     world.looks()
     world.looks()
+    assert world.filed == ["restart"]
+
+
+def test_a_signal_that_was_told_is_not_told_again_after_a_look_that_failed(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world.prints("up")
+    world.looks()
+    (world.layout.root / "paused").write_text('{"by": "ops", "reason": "", "since": "", "until": null}')
+    world.schedulers = frozenset({11})
+    world.looks()
+    assert len(world.told) == 1
+    show = systemd.show
+
+    def fails(_: str) -> Any:
+        raise AgentError("systemctl failed", "no memory")
+
+    monkeypatch.setattr(systemd, "show", fails)
+    world.looks()
+    monkeypatch.setattr(systemd, "show", show)
+    world.looks()
+    world.looks()
+    assert len(world.told) == 1
+
+
+def test_an_end_that_is_seen_late_is_part_of_its_cause(world: World) -> None:
+    world.prints("up")
+    world.looks()
+    world.prints("RuntimeError: CUDA error: an illegal memory access was encountered")
+    world.ends()
+    world.now += 1200
+    world.begins_anew()
+    world.looks()
+    world.looks()
+    assert (world.filed, len(world.told)) == (["restart"], 1)
+
+
+def test_what_met_a_lock_is_told_where_the_engine_was_started_anew_meanwhile(world: World) -> None:
+    world.prints("up")
+    world.looks()
+    world.refuses = Locked("locked", "somebody stores a release", "")
+    world.prints("RuntimeError: CUDA error: an illegal memory access was encountered")
+    world.looks()
+    world.guard.let_go()
+    world.refuses = None
+    world.unit["invocation"] = "b" * 32
+    world.lines.clear()
+    world.looks()
+    assert world.filed == []
+    [record] = incidents.of(world.layout)
+    assert (record["rule"], record["action"], record["invocation"]) == ("illegal-memory-access", "page", INVOCATION)
+    assert "somebody else had the service in hand" in world.told[0]
+    world.looks()
+    assert len(world.told) == 1
+
+
+def test_a_harmless_line_that_comes_again_and_again_explains_no_end(world: World) -> None:
+    world.prints("up")
+    world.looks()
+    for _ in range(30):
+        world.prints("OSError: [Errno 28] No space left on device: '/tmp/x'")
+        world.looks()
+        world.now += 600
+    world.schedulers = frozenset({11})
+    world.looks()
+    assert world.filed == ["restart"]
+
+
+def test_an_end_is_another_matter_than_failed_requests_before_it(world: World) -> None:
+    world.prints("up")
+    for _ in range(30):
+        world.prints('INFO: 192.0.2.7:1 - "POST /generate HTTP/1.1" 500')
+    world.looks()
+    assert (world.filed, len(world.told)) == ([], 1)
+    world.now += 300
+    world.ends()
+    world.looks()
+    assert world.filed == ["restart"]
+    assert incidents.of(world.layout)[-1]["rule"] == "engine-ended"
 
 
 @pytest.mark.parametrize(

@@ -263,13 +263,18 @@ class Detector:
         return Evidence(rule.name, text, entry.pid, entry.time_us, entry.cursor, entry.unit)
 
     @staticmethod
-    def _near_in_time(incident: Incident, time_us: int) -> bool:
-        return not time_us or not incident.last_us or abs(time_us - incident.last_us) <= _ONE_FAULT_US
+    def _near_in_time(incident: Incident, time_us: int, *, seen: bool = False) -> bool:
+        """Says whether something belongs to an incident: near its newest line, or its first where it was ``seen``.
+
+        A line that comes again and again would else explain an end of days later.
+        """
+        last = incident.first.time_us if seen else incident.last_us
+        return not time_us or not last or abs(time_us - last) <= _ONE_FAULT_US
 
     def _take(self, rule: Rule, evidence: Evidence, ranks: tuple[str, ...], invocation: str, why: str = "") -> Change:
         key = rule.name if rule.apart else ""
         known = self._open.get(key)
-        if known is None or not self._near_in_time(known, evidence.time_us):
+        if known is None or not self._near_in_time(known, evidence.time_us, seen=_is_seen(rule)):
             known = Incident(self._number, rule, self.phase, evidence, invocation, why or rule.why)
             self._number += 1
             self.incidents.append(known)
@@ -291,10 +296,15 @@ class Detector:
                 yield Change("withdrawn", incident)
 
 
+def _is_seen(rule: Rule) -> bool:
+    """Says whether the supervisor sees it itself: no line tells it."""
+    return not rule.looks_like and not rule.apart
+
+
 def _asks_for_more(rule: Rule, known: Incident) -> bool:
     """Says whether what the supervisor saw itself, and no line shows, asks for more than a symptom that is known."""
-    as_near = rule.level == known.rule.level == Level.SYMPTOM
-    return as_near and not rule.looks_like and STRENGTH[rule.action(known.phase)] > STRENGTH[known.action]
+    no_cause = known.rule.lives_on or rule.level == known.rule.level == Level.SYMPTOM
+    return no_cause and _is_seen(rule) and STRENGTH[rule.action(known.phase)] > STRENGTH[known.action]
 
 
 def classify(entries: Iterable[Entry], detector: Detector) -> list[Incident]:

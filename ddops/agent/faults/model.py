@@ -31,7 +31,8 @@ class Rule:
     prefixes were taken off. Every line that matches holds one of ``anchors`` (lower case, no digits):
     they are looked for first, since that is fast. ``unless`` excuses the line. ``by`` names who may write
     it. ``repeat`` lines are needed within ten minutes. ``apart`` keeps the incident out of others: it is
-    about evidence or the host, not about the engine. ``withdraws`` names rules whose incident was none.
+    about evidence or the host, not about the engine. ``withdraws`` names rules whose incident was none. After one that
+    ``lives_on`` the engine does: its end is another matter.
     """
 
     name: str
@@ -52,6 +53,7 @@ class Rule:
     repeat: int = 1
     apart: bool = False
     withdraws: tuple[str, ...] = ()
+    lives_on: bool = False
 
     def action(self, phase: str) -> str:
         """Returns what is to be done in a phase; a release that starts is a trial, unless said otherwise."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 import unicodedata
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from itertools import groupby
 from typing import Any
@@ -18,6 +18,7 @@ from ..engine import Engine
 from ..gates.acceptance import mid_stream
 
 _GRAM = 6  # words: a row of so many that comes again is no coincidence
+_LONG_WORD = 24  # characters
 _CUT = 300
 
 
@@ -25,12 +26,16 @@ def measures(text: str) -> dict[str, float]:
     """Returns what is measured of an answer.
 
     ``entropy`` in bits a character; ``run``, the longest row of one character that is no space; ``repeated``, the
-    share of rows of six words that came before; ``odd``, the share of characters that no text has.
+    share of rows of six words (of 24 characters, where there are no words) that came before; ``odd``, the share of
+    characters that no text has.
     """
     counts = Counter(text)
     entropy = -sum(n / len(text) * math.log2(n / len(text)) for n in counts.values())
-    words = text.split()
-    grams = [tuple(words[at : at + _GRAM]) for at in range(len(words) - _GRAM + 1)]
+    words: Sequence[str] = text.split()
+    of = _GRAM
+    if len(words) * _LONG_WORD < len(text):  # no words at all, or a script that has no spaces
+        words, of = text, _LONG_WORD
+    grams = [tuple(words[at : at + of]) for at in range(len(words) - of + 1)]
     odd = sum(
         n
         for c, n in counts.items()

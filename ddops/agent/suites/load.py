@@ -46,7 +46,8 @@ def load(
 
 def _stream(engine: Engine, number: int, settings: dict[str, Any], timeout: float) -> tuple[int, bool, str]:
     """Sends one stream; returns its tokens, whether it was left on purpose, and what is wrong with it."""
-    tokens = settings["tokens"][number % len(settings["tokens"])]
+    lengths = settings["tokens"]
+    tokens = lengths[(number + number // len(lengths)) % len(lengths)]  # not in step with those that are left
     prompt = settings["prompts"][number % len(settings["prompts"])]
     leave = number % settings["abort_every"] == settings["abort_every"] - 1
     params = {"max_new_tokens": tokens, "temperature": 0, "ignore_eos": True}

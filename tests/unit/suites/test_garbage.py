@@ -23,7 +23,7 @@ TEXT = (
 
 def test_the_measures_are_exact() -> None:
     assert measures("aabb") == {"characters": 4, "entropy": 1, "run": 2, "repeated": 0, "odd": 0}
-    assert measures("!" * 40) == {"characters": 40, "entropy": 0, "run": 40, "repeated": 0, "odd": 0}
+    assert measures("!" * 40) == {"characters": 40, "entropy": 0, "run": 40, "repeated": round(16 / 17, 3), "odd": 0}
     assert measures("a b c d e f a b c d e f")["repeated"] == round(1 / 7, 3)
     assert measures("ab\ufffd\x00")["odd"] == 0.5
     assert measures("") == {"characters": 0, "entropy": 0, "run": 0, "repeated": 0, "odd": 0}
@@ -35,6 +35,8 @@ def test_the_measures_are_exact() -> None:
         ("!" * 200, "entropy 0 bits"),
         (TEXT + "!" * 65, "65 times in a row"),
         ("the cat sat on the mat and then " * 20, "came before"),
+        ("ternational" * 100, "came before"),
+        ("<|im_end|>" * 100, "came before"),
         ("\ufffd" * 3 + TEXT[:200], "no text"),
         ("", "empty"),
         (" \n", "entropy"),
@@ -44,7 +46,15 @@ def test_garbage_is_told(text: str, told: str) -> None:
     assert any(told in problem for problem in problems_of(measures(text), LIMITS))
 
 
-@pytest.mark.parametrize("text", [TEXT, "def f(a):\n    # " + "=" * 60 + "\n    return [x for x in a if x > 3]\n"])
+CHINESE = (  # a script that has no spaces
+    "烤面包时先把面粉、水、盐和酵母混合揉十分钟。再放在温暖的地方直到面团涨到两倍大。"
+    "然后整形并再发一次。最后送入烤箱烤半小时即可。"
+)
+
+
+@pytest.mark.parametrize(
+    "text", [TEXT, CHINESE, "def f(a):\n    # " + "=" * 60 + "\n    return [x for x in a if x > 3]\n"]
+)
 def test_text_is_not(text: str) -> None:
     assert problems_of(measures(text), LIMITS) == []
 
@@ -76,7 +86,7 @@ class Answering(Engine):
 
 @pytest.mark.parametrize(
     ("answer", "step", "least", "found"),
-    [(TEXT, 2, 1.05, 0), (TEXT, 1, 1.05, 1), (TEXT, 1, None, 0), ("!" * 99, 2, None, 8), ("!" * 99, 1, 1.05, 9)],
+    [(TEXT, 2, 1.05, 0), (TEXT, 1, 1.05, 1), (TEXT, 1, None, 0), ("!" * 99, 2, None, 12), ("!" * 99, 1, 1.05, 13)],
 )
 def test_an_engine_passes_or_each_problem_is_told(answer: str, step: int, least: float | None, found: int) -> None:
     settings = {**LIMITS, "request": {}, "min_accept_length": least}

@@ -177,6 +177,7 @@ def test_what_was_never_measured_makes_the_time_a_least_one() -> None:
     made = planned(Host(steps=known), ngram(8))
     assert "  time      at least 24 min for 1 cells" in told(made)
     assert "measure ? + return 600.0 s" in told(made), "to return takes a load"
+    assert "at most 1 of 1 cells end within the 24.0 h of --for" in told(made, 24 * 3600)
 
 
 def test_a_drill_is_above_known_goods_budget_unless_somebody_says_above_which() -> None:

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
+from ddops.agent import evidence
 from ddops.agent.faults import RULES
 from ddops.errors import Locked
-from ddops.sweep import result
 from ddops.sweep.result import of_error, of_outcome, of_record
 
 from .made import FAULT, cell
@@ -19,7 +19,8 @@ def outcome(name: str, step: str = "", code: str = "gate-failed", *rules: str, *
         "outcome": name, "operation": 7, "seconds": 12.5, "release": {"release": 4},
         "reason": {"code": code, "what": "it failed", "why": "for a reason"},
         "steps": [{"step": "preflight", "ok": True}, *([{"step": step, "ok": False}] if step else [])],
-        "faults": [{**FAULT, "rule": rule} for rule in rules], "host": {"active": "active"}, **more,
+        "faults": [{**FAULT, "rule": rule, "fault": RULES[rule].fault} for rule in rules],
+        "host": {"active": "active"}, **more,
     }  # fmt: skip
 
 
@@ -52,7 +53,7 @@ def test_what_the_host_or_a_person_did_is_never_bad(of: dict[str, Any]) -> None:
 
 
 def test_every_class_that_speaks_of_the_host_is_one_of_the_table() -> None:
-    assert {rule.fault for rule in RULES.values()} >= result._OF_THE_HOST
+    assert {rule.fault for rule in RULES.values()} >= evidence.OF_THE_HOST
 
 
 def test_an_error_on_the_way_is_unknown_with_its_code() -> None:

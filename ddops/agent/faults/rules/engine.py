@@ -246,6 +246,7 @@ RULES = (
         look_alike='INFO:     192.0.2.7:4411 - "POST /v1/chat/completions HTTP/1.1" 200 OK',
         severity="degraded",
         level=Level.SYMPTOM,
+        lives_on=True,
         repeat=10,
     ),
 )

@@ -40,6 +40,7 @@ RULES = (
         trial=PAGE,
         severity="degraded",
         level=Level.SYMPTOM,
+        lives_on=True,
         repeat=3,
         withdraws=("scheduler-dump",),
     ),
