@@ -6,7 +6,7 @@ import hashlib
 import json
 from typing import Any
 
-from . import durable
+from . import durable, stack
 from .layout import Layout
 from .releases import Release
 
@@ -31,7 +31,8 @@ def stored(layout: Layout, known_good: Release, gates: dict[str, Any], *, quiet:
     ``quiet`` asks for one that was measured while no users were served.
     """
     found = durable.read_json(layout.references / f"{known_good.number:04d}-{_key(gates)}.json")
-    if found is None or found["sha256"] != known_good.sha256:
+    # under another driver it may be faster or slower, and a trial would be compared with the past
+    if found is None or found["sha256"] != known_good.sha256 or found.get("driver") != stack.driver():
         return None
     if quiet and not (found["throughput"] or {"quiet": True})["quiet"]:
         return None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from . import baseline, service
+from . import baseline, service, stack
 from .gates import acceptance, lossless, throughput
 from .gates.smoke import smoke
 from .layout import Layout
@@ -24,6 +24,7 @@ def record(
     found: dict[str, Any] = {
         "release": known_good.number,
         "sha256": known_good.sha256,
+        "driver": stack.driver(),
         "references": lossless.record(engine, gates["lossless"], timeout),
         "acceptance": acceptance.measure(engine, gates["acceptance"], timeout) if speculates else None,
         "throughput": throughput.measure(engine, gates["throughput"], timeout) if "throughput" in gates else None,

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from ddops import manifests, profile
-from ddops.agent import baseline, evaluate, recording
+from ddops.agent import baseline, evaluate, recording, stack
 from ddops.agent.gates import lossless, throughput
 from ddops.agent.layout import Layout
 from ddops.agent.releases import Release
@@ -58,3 +58,5 @@ def test_how_fast_known_good_was_with_users_on_it_is_no_measure(
     found = baseline.stored(layout, known_good, manifest["gates"], quiet=True)
     assert (found is not None) is alone
     assert baseline.stored(layout, known_good, manifest["gates"]) is not None
+    monkeypatch.setattr(stack, "driver", lambda: "590.12.01")
+    assert baseline.stored(layout, known_good, manifest["gates"]) is None, "it was recorded under another driver"
