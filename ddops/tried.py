@@ -10,7 +10,7 @@ from .agent import evidence as on_host
 from .ledger import Book
 from .profile import Profile
 
-_FIELDS = ("profile", "budget", "graphs", "algorithm", "release", "ended", "what")
+_FIELDS = ("profile", "budget", "graphs", "algorithm", "max_running", "release", "ended", "what")
 
 
 @dataclass(frozen=True)
@@ -76,7 +76,13 @@ def _field(book: Book, profile: Profile) -> list[dict[str, Any]]:
         found.append(
             {
                 **{"profile": profile.name, "budget": entry.budget, "graphs": entry.graphs},
-                **{"algorithm": entry.algorithm, "release": None, "ended": None, "what": entry.what},
+                **{
+                    "algorithm": entry.algorithm,
+                    "max_running": None,
+                    "release": None,
+                    "ended": None,
+                    "what": entry.what,
+                },
                 **{"source": "profile", "subject": "deploy", "outcome": entry.outcome, "drill": None, "times": 1},
                 **{"accept_length": entry.accept_length, "tok_s": entry.tokens_per_second},
                 **{"stack": was, "changed": changed, "stale": evidence.changes(changed), "verdicts": []},

@@ -16,14 +16,14 @@ from urllib.parse import quote
 
 from . import evidence
 
-SCHEMA = 2
+SCHEMA = 1
 _BUSY_S = 5.0  # for somebody who looks into the file with another program
 _TABLES = """
 CREATE TABLE meta (name TEXT PRIMARY KEY, value TEXT NOT NULL);
 CREATE TABLE entries (
   seq INTEGER PRIMARY KEY AUTOINCREMENT, id TEXT NOT NULL UNIQUE, ended TEXT NOT NULL, kind TEXT NOT NULL,
   outcome TEXT NOT NULL, verdict TEXT, what TEXT, release INTEGER, drill TEXT,
-  profile TEXT, budget INTEGER, graphs INTEGER, algorithm TEXT, max_running INTEGER,
+  profile TEXT, budget INTEGER, graphs INTEGER, algorithm TEXT,
   sglang TEXT, overlay TEXT, environment TEXT, model TEXT, driver TEXT, brief TEXT NOT NULL
 );
 CREATE TABLE verdicts (
@@ -33,7 +33,7 @@ CREATE TABLE verdicts (
 CREATE INDEX verdicts_of_entry ON verdicts (entry);
 """
 _PLAIN = ("id", "ended", "kind", "outcome", "verdict", "what", "release", "drill")
-_COLUMNS = (*_PLAIN, *evidence.SETTINGS, "algorithm", "max_running", *evidence.STACK)
+_COLUMNS = (*_PLAIN, *evidence.SETTINGS, "algorithm", *evidence.STACK)
 _OF_VERDICT = ("gate", "passed", "what", "accept_length", "tok_s")
 
 
@@ -143,8 +143,8 @@ class Database:
 
 
 def _rest(row: tuple[Any, ...]) -> dict[str, Any]:
-    graphs = row[1 + _COLUMNS.index("graphs")]
-    return {"graphs": _truth(graphs), "brief": json.loads(row[-1]), "verdicts": []}
+    graphs, brief = row[1 + _COLUMNS.index("graphs")], json.loads(row[-1])
+    return {"graphs": _truth(graphs), "max_running": evidence.max_running(brief), "brief": brief, "verdicts": []}
 
 
 def _storable(value: Any) -> Any:

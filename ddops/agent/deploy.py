@@ -113,13 +113,13 @@ def _baseline(op: Operation, trial: Release, way_back: Release | None) -> dict[s
     """
     if way_back is None:
         return None
-    stopped = op.log.begun("stop")
-    if known := baseline.stored(op.layout, way_back, trial.gates, quiet=not stopped):
+    stopped, alone = op.log.begun("stop"), way_back.front is not None  # and that is closed
+    # what users can reach is never quiet, and is not measured again in vain
+    if known := baseline.stored(op.layout, way_back, trial.gates, quiet=not stopped and alone):
         return known
     if stopped:
         raise GateFailed("the record of known-good's answers is gone", str(op.layout.references))
     with op.log.step("record") as found:
-        alone = way_back.front is not None  # and that is closed
         known = recording.record(op.layout, way_back, trial.gates, trial.deadlines["gates"], alone=alone)
         found.update(prompts=len(known["references"]), acceptance=known["acceptance"])
     return known

@@ -56,7 +56,6 @@ def in_order(found: list[Entry]) -> list[Entry]:
 
 def of_outcome(name: str, outcome: dict[str, Any]) -> Entry:
     """Returns the entry of an operation's outcome."""
-    reason = outcome.get("reason") or {}
     return {
         **_stands_on(outcome.get("release") or {}),
         "id": name,
@@ -64,7 +63,7 @@ def of_outcome(name: str, outcome: dict[str, Any]) -> Entry:
         "kind": str(outcome["kind"]),
         "outcome": str(outcome["outcome"]),
         "verdict": evidence.verdict(outcome),
-        "what": str(reason.get("what") or outcome["outcome"]),
+        "what": evidence.words(outcome),
         "verdicts": [_verdict(gate) for gate in outcome.get("verdicts") or []],
         "brief": brief(outcome),
     }
@@ -76,6 +75,7 @@ def of_evaluation(name: str, record: dict[str, Any]) -> Entry:
     outcome = "passed" if record["passed"] else "not passed"
     judged = {"gate": record["suite"], "passed": record["passed"], "what": "; ".join(problems[:3])}
     short = {key: record.get(key) for key in ("suite", "by", "ended", "seconds", "passed")}
+    short["max_running"] = record["release"].get("max_running")
     return {
         **_stands_on({**record["release"], "stack": record["stack"]}),
         "id": name,

@@ -65,6 +65,20 @@ def verdict(outcome: dict[str, Any]) -> str | None:
     return "bad" if bad else None
 
 
+def words(outcome: dict[str, Any]) -> str:
+    """Returns how an operation ended, in a few words."""
+    if outcome["outcome"] == "measured":
+        failed = sum(int(row.get("failed") or 0) for row in outcome.get("measured") or ())
+        return f"{failed} requests failed while it was measured" if failed else "measured"
+    return str((outcome.get("reason") or {}).get("what") or outcome["outcome"])
+
+
+def max_running(brief: dict[str, Any]) -> int | None:
+    """Returns how many requests ran at once, of what a history says of an operation or an evaluation."""
+    found = brief.get("max_running", (brief.get("release") or {}).get("max_running"))
+    return found if isinstance(found, int) else None
+
+
 def blames_the_release(outcome: dict[str, Any]) -> bool:
     """Says whether what ended a trial was its own, not the machine's, an operator's or the supervisor's."""
     of_the_host = any(fault.get("fault") in OF_THE_HOST for fault in outcome.get("faults") or ())

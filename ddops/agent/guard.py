@@ -40,7 +40,8 @@ class Guard:
         if self._eye:
             self._eye.close(remembers=not (failed or self._waiting))
         if self._release:
-            self._left += [(self._release, self._invocation(incident), incident) for incident in self._waiting]
+            waiting = {incident.number: incident for incident in self._waiting}.values()
+            self._left += [(self._release, self._invocation(incident), incident) for incident in waiting]
         self._eye, self._look_at, self._acted, self._waiting = None, 0.0, {}, []
 
     def look(self) -> None:

@@ -69,7 +69,7 @@ def _records(of: Layout, known_good: releases.Release | None, gates: dict[str, A
     if known_good is None:
         return False
     try:
-        return baseline.stored(of, known_good, gates, quiet=True) is None
+        return baseline.stored(of, known_good, gates, quiet=known_good.front is not None) is None
     except (OSError, ValueError):
         return True
 

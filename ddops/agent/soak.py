@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from . import service
 from .errors import GateFailed, NoAnswer
 from .gates.lossless import judge
-from .gates.smoke import ask
+from .gates.smoke import ask, raise_worst
 from .operation import Operation
 from .releases import Release
 
@@ -45,6 +45,8 @@ def run(op: Operation, trial: Release, watch: EngineWatch, known: dict[str, Any]
                     op.log.write("warning", what=f"{error.what}: {error.why}; asked again")
                 rounds, next_at = rounds + 1, moment + ROUND_EVERY_S
             time.sleep(min(0.05, max(0.0, end - moment)))
+        if late:  # it may hang: what came last decides
+            op.rather_its_fault(partial(_round, op, trial, known, rounds))
         if seconds >= QUIET_JOURNAL_S and watch.lines == lines:
             raise GateFailed("the journal of this invocation fell silent in the soak", f"{rounds} rounds, no new line")
         op.check()
@@ -66,6 +68,5 @@ def _round(op: Operation, trial: Release, known: dict[str, Any] | None, number: 
             jobs.append(pool.submit(judge, engine, reference, gates["lossless"], seconds))
         else:
             jobs.append(pool.submit(ask, engine, question, tokens, seconds, stream=True))
-        for job in jobs:
-            job.result()
+    raise_worst(jobs)
     op.progress("soak", f"right answer to {question['prompt']!r}")

@@ -126,6 +126,7 @@ class EngineWatch:
             pid=self.unit.main_pid,
             time_us=time.time_ns() // 1000,
             cursor="",
+            fault="service_exit_failure",
         )
 
 
@@ -138,4 +139,5 @@ def lost(unit: Unit, error: Exception) -> Fault:
         pid=unit.main_pid,
         time_us=time.time_ns() // 1000,
         cursor="",
+        fault="journal_lost",
     )

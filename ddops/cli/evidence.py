@@ -59,16 +59,29 @@ def _show(book: Book, rows: list[dict[str, Any]]) -> None:
     head = (
         f"{'budget':>6} {'graphs':6} {'algorithm':10} {'verdict':20} {'accept':>6} {'tok/s':>6} {'rel':>3} when (UTC)"
     )
+    several = _several(rows)
     profile = None
     for each in rows:
         if each["profile"] != profile:
             profile = each["profile"]
             data(f"\nprofile {profile or 'not known'}")
             row(head)
-        _row(each)
+        _row(each, shows_running=_line(each) in several)
 
 
-def _row(each: dict[str, Any]) -> None:
+def _line(each: dict[str, Any]) -> tuple[Any, ...]:
+    return each["profile"], each["budget"], each["graphs"], each["algorithm"]
+
+
+def _several(rows: list[dict[str, Any]]) -> set[tuple[Any, ...]]:
+    """Returns the lines of which more than one max running was tried: their rows would look alike."""
+    tried: dict[tuple[Any, ...], set[Any]] = {}
+    for each in rows:
+        tried.setdefault(_line(each), set()).add(each["max_running"])
+    return {line for line, running in tried.items() if len(running) > 1}
+
+
+def _row(each: dict[str, Any], *, shows_running: bool) -> None:
     from .output import paint, row
 
     budget, algorithm = each["budget"] or "-", each["algorithm"] or "-"
@@ -82,6 +95,8 @@ def _row(each: dict[str, Any]) -> None:
         f"{budget:>6} {graphs:6} {algorithm:10} {verdict + more:20} {accept:>6} {tok_s:>6} "
         f"{'-' if each['release'] is None else each['release']:>3} {when}"
     )
+    if shows_running and each["max_running"]:
+        row(f"{'':14}at max running {each['max_running']}")
     if each["drill"]:
         row(f"{'':14}with the drill {each['drill']}")
     if each["what"] not in (each["outcome"], "promoted"):

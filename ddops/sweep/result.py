@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass, field
 from typing import Any, Literal
 
-from ..agent.evidence import blames_the_release
+from ..agent.evidence import blames_the_release, words
 from ..errors import DdopsError
 from .cells import Cell, of_json
 
@@ -82,7 +82,7 @@ def of_outcome(cell: Cell, outcome: dict[str, Any], attempt: int = 1) -> Result:
     return Result(
         cell=cell,
         status=_status(outcome, step),
-        reason=_named(outcome, reason),
+        reason=_named(outcome),
         why="" if outcome["outcome"] == "measured" else str((outcome.get("rollback") or reason).get("why", "")),
         step=step,
         faults=tuple({k: f.get(k) for k in ("rule", "line", "why", "unit", "pid")} for f in outcome.get("faults", [])),
@@ -110,11 +110,9 @@ def _status(outcome: dict[str, Any], step: str) -> Status:
     return "bad" if ended and step not in _BEFORE and blames_the_release(outcome) else "unknown"
 
 
-def _named(outcome: dict[str, Any], reason: dict[str, Any]) -> str:
-    if outcome["outcome"] != "measured":
-        return str(reason.get("what", outcome["outcome"]))
-    failed = sum(int(row.get("failed") or 0) for row in outcome.get("measured") or ())
-    return f"{failed} requests failed while it was measured" if failed else ""
+def _named(outcome: dict[str, Any]) -> str:
+    said = words(outcome)
+    return "" if said == "measured" else said
 
 
 def _accepted(outcome: dict[str, Any]) -> dict[str, float]:

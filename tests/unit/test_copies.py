@@ -154,7 +154,7 @@ def test_a_newer_ones_copy_is_left_alone(home: Path) -> None:
 
     def newer(path: Path) -> None:
         with sqlite3.connect(path) as sql:
-            sql.execute("PRAGMA user_version = 3")
+            sql.execute("PRAGMA user_version = 2")
 
     path = spoil(home, newer)
     before = path.read_bytes()

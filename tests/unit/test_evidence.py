@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from ddops import deploy, downtime, evidence, overlay, profile
-from ddops.agent import entries, errors
+from ddops.agent import entries, errors, systemd
 from ddops.agent import evidence as on_host
 from ddops.agent.errors import AgentError, Cancelled, EngineFault, GateFailed, NoAnswer
 from ddops.agent.fault import Fault
@@ -18,6 +18,7 @@ from ddops.agent.faults import Detector
 from ddops.agent.faults.model import TRIAL
 from ddops.agent.journal import Entry
 from ddops.agent.layout import Layout, layout_of
+from ddops.agent.watch import lost
 from ddops.errors import Refused
 from ddops.profile import Profile
 from ddops.render import Options
@@ -150,6 +151,15 @@ def test_bad_is_never_what_the_machine_or_a_person_did(
         "steps": [{"step": "soak", "ok": False}], "faults": [{"rule": "r", "fault": fault} for fault in faults],
     }  # fmt: skip
     assert on_host.verdict(outcome) == verdict
+
+
+def test_a_journal_that_cannot_be_read_is_the_machines_fault() -> None:
+    unit = systemd.Unit("u", "", "", "", 1, "", "", "", False, "", "", ())
+    outcome = {
+        "kind": "deploy", "outcome": "rolled-back", "reason": EngineFault("fault").record(),
+        "steps": [{"step": "soak", "ok": False}], "faults": [lost(unit, OSError("Input/output error")).record()],
+    }  # fmt: skip
+    assert on_host.verdict(outcome) is None
 
 
 def test_what_a_sweep_has_measured_takes_no_proof_away(tmp_path: Path) -> None:

@@ -294,6 +294,7 @@ def test_what_met_a_lock_is_told_where_the_engine_was_started_anew_meanwhile(wor
     world.prints("up")
     world.looks()
     world.refuses = Locked("locked", "somebody stores a release", "")
+    world.prints("[2026-11-29 12:00:00 TP0] Scheduler hit an exception: Traceback (most recent call last):")
     world.prints("RuntimeError: CUDA error: an illegal memory access was encountered")
     world.looks()
     world.guard.let_go()

@@ -142,12 +142,12 @@ def test_a_damaged_database_is_made_anew_from_the_files(host: Layout, spoil: Any
 def test_a_newer_ones_database_is_left_alone(host: Layout) -> None:
     ledger.answer(host, {})
     with sqlite3.connect(host.ledger) as sql:
-        sql.execute("PRAGMA user_version = 3")
+        sql.execute("PRAGMA user_version = 2")
     before = host.ledger.read_bytes()
     told(host, 4, "promoted")
     found = ledger.answer(host, {})
     assert (found["id"], ids(found)) == (None, [*ALL, "operation-000004"])
-    assert "a newer ddops wrote it (schema 3, this one knows 2)" in found["problem"]
+    assert "a newer ddops wrote it (schema 2, this one knows 1)" in found["problem"]
     assert host.ledger.read_bytes() == before
 
 

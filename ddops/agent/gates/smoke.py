@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import itertools
 import re
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any
 
 from ..engine import Engine
-from ..errors import GateFailed
+from ..errors import GateFailed, NoAnswer
 
 
 def ask(engine: Engine, question: dict[str, Any], tokens: int, timeout: float, *, stream: bool) -> str:
@@ -21,6 +22,13 @@ def ask(engine: Engine, question: dict[str, Any], tokens: int, timeout: float, *
             evidence={"prompt": question["prompt"], "answer": answer[:400], "expect": question["expect"]},
         )
     return answer
+
+
+def raise_worst(asked: Sequence[Future[Any]]) -> None:
+    """Raises what went wrong in questions that were asked at once: a wrong answer rather than one that did not come."""
+    errors = [error for job in asked if (error := job.exception())]
+    for error in [error for error in errors if not isinstance(error, NoAnswer)] or errors:
+        raise error
 
 
 def smoke(engine: Engine, settings: dict[str, Any], timeout: float) -> dict[str, Any]:
@@ -36,6 +44,7 @@ def smoke(engine: Engine, settings: dict[str, Any], timeout: float) -> dict[str,
                 pool.submit(ask, engine, question, settings["max_tokens"], timeout, stream=stream)
                 for question, stream in batch
             ]
-            results = [a.result() for a in answers]
+        raise_worst(answers)
+        results = [a.result() for a in answers]
         asked += len(batch)
     return {"asked": asked, "concurrency": settings["concurrency"], "sample": results[0][:200]}

@@ -24,7 +24,7 @@ def measure(engine: Engine, settings: dict[str, Any], timeout: float) -> dict[st
     quiet, runs = flush(engine), []
     for _ in range(settings["repeats"]):
         runs.append(_run(engine, settings, timeout))
-        quiet = quiet and flush(engine)  # which no engine does that has anybody else's request
+        quiet = flush(engine) and quiet  # which no engine does that has anybody else's request
     return {"tok_s": max(runs), "runs": runs, "quiet": quiet}
 
 

@@ -250,6 +250,9 @@ class _Done:
     def __init__(self, value: Any, error: Exception | None) -> None:
         self._value, self._error = value, error
 
+    def exception(self) -> Exception | None:
+        return self._error
+
     def result(self) -> Any:
         if self._error:
             raise self._error

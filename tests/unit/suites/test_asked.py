@@ -59,4 +59,5 @@ def test_how_fast_known_good_was_with_users_on_it_is_no_measure(
     assert (found is not None) is alone
     assert baseline.stored(layout, known_good, manifest["gates"]) is not None
     monkeypatch.setattr(stack, "driver", lambda: "590.12.01")
-    assert baseline.stored(layout, known_good, manifest["gates"]) is None, "it was recorded under another driver"
+    assert baseline.stored(layout, known_good, manifest["gates"], quiet=True) is None, "it may be another speed now"
+    assert baseline.stored(layout, known_good, manifest["gates"]) is not None, "the answers are to be the same"
