@@ -86,15 +86,18 @@ def measured_steps(of: Layout) -> dict[str, float]:
 
 
 def exposure(unit: str) -> str | None:
-    """Returns systemd's exposure level of a unit's text (0: sandboxed, 10: not at all), None where it has none."""
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / "planned.service"
-        path.write_text(unit)
-        command = ["systemd-analyze", "security", "--offline=true", "--no-pager", str(path)]
-        try:
+    """Returns systemd's exposure level of a unit's text (0: sandboxed, 10: not at all), None where it tells none.
+
+    A full disk has no room for the question; that it is full is told by whoever needs room.
+    """
+    try:
+        with tempfile.TemporaryDirectory() as folder:
+            path = Path(folder) / "planned.service"
+            path.write_text(unit)
+            command = ["systemd-analyze", "security", "--offline=true", "--no-pager", str(path)]
             done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, timeout=20, check=False)
-        except (OSError, subprocess.TimeoutExpired):
-            return None
+    except (OSError, subprocess.TimeoutExpired):
+        return None
     found = re.search(r"Overall exposure level for \S+: (\S+ \S+)", done.stdout.decode(errors="replace"))
     return found[1] if found else None
 
