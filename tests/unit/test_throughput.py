@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator
 from types import SimpleNamespace
 from typing import Any
@@ -80,3 +81,13 @@ def test_a_reader_that_was_kept_waiting_does_not_make_an_engine_fast(clock: Any)
 def test_a_stream_that_lacks_tokens_is_no_measurement(clock: Any) -> None:
     with pytest.raises(GateFailed, match="a stream failed"):
         throughput.measure(clock(Paced(0.01, 0.01)), {**SETTINGS, "tokens": 40}, 9)
+
+
+@pytest.mark.parametrize(("busy_at", "quiet"), [(None, True), (0, False), (1, False), (2, False)])
+def test_it_is_quiet_only_where_nobody_was_served_before_and_after_each_run(
+    busy_at: int | None, quiet: bool, clock: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked = itertools.count()
+    monkeypatch.setattr(throughput, "flush", lambda _: next(asked) != busy_at)
+    assert throughput.measure(clock(Paced(0.01, 0.01)), SETTINGS, 1)["quiet"] is quiet
+    assert next(asked) == 3, "the cache is emptied for the trial and for known-good alike"
