@@ -137,18 +137,14 @@ def resolve(
         if need_site or host:
             raise
         files = []
-    if not files:
-        merged = config.merge(Profile, [default])
-        return Effective(merged.value, None, None, None, asked, _named(merged.origins, path) | origins)
-    at_home = config.merge(Site, files)
-    if elsewhere:
-        own = str(default.value.get("name", "")) if isinstance(default.value, dict) else ""
-        merged = config.merge(Profile, [default, *(part for file in files if (part := file.below("profiles", own)))])
+    at_home = config.merge(Site, files) if files else None
+    own = str(default.value.get("name", "")) if isinstance(default.value, dict) else ""
+    overrides = [part for file in files if (part := file.below("profiles", own))]
+    if at_home is None or elsewhere:
+        merged = config.merge(Profile, [default, *overrides])
         return Effective(merged.value, None, None, None, asked, _named(merged.origins, path) | origins)
     chosen, entry = sites.choose(at_home.value, host)
-    own = str(default.value.get("name", "")) if isinstance(default.value, dict) else ""
     _known_profiles(at_home.value, own)
-    overrides = [part for file in files if (part := file.below("profiles", own))]
     overrides += [part for file in files if (part := file.below("hosts", chosen, "overrides"))]
     merged = config.merge(Profile, [default, *overrides])
     where = {f"site.{k}": f"{v}" for k, v in at_home.origins.items()}

@@ -76,13 +76,8 @@ def _field(book: Book, profile: Profile) -> list[dict[str, Any]]:
         found.append(
             {
                 **{"profile": profile.name, "budget": entry.budget, "graphs": entry.graphs},
-                **{
-                    "algorithm": entry.algorithm,
-                    "max_running": None,
-                    "release": None,
-                    "ended": None,
-                    "what": entry.what,
-                },
+                **{"algorithm": entry.algorithm, "max_running": None, "what": entry.what},
+                **{"release": None, "ended": None},
                 **{"source": "profile", "subject": "deploy", "outcome": entry.outcome, "drill": None, "times": 1},
                 **{"accept_length": entry.accept_length, "tok_s": entry.tokens_per_second},
                 **{"stack": was, "changed": changed, "stale": evidence.changes(changed), "verdicts": []},

@@ -29,7 +29,7 @@ exec(compile(open("/opt/ask.py").read(), "ask", "exec"))
 
 def main(site_file: str, host: str, name: str, port: str, word: str) -> int:
     """Does the task over one channel; returns the exit code."""
-    remote = hosts.connect(host, site.choose(site.load(Path(site_file)), host)[1])
+    remote = hosts.connector(host, site.choose(site.load(Path(site_file)), host)[1], lambda _: None)()
     template = jinja2.Template(Path(__file__).with_name("unit.service.j2").read_text(), keep_trailing_newline=True)
     text = template.render(word=word, port=port).encode()
     words = ["/usr/bin/python3", "-IS", "-c", _APPLY, name, port, word]

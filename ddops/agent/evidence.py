@@ -46,19 +46,23 @@ def combination(summary: dict[str, Any], stack: dict[str, Any] | None) -> dict[s
 
 
 def verdict(outcome: dict[str, Any]) -> str | None:
-    """Returns what an operation's outcome says of its combination: good, measured, bad, slower; None: nothing.
+    """Returns what an operation's outcome says of its combination, as ``judged``; nothing of a drill."""
+    on_purpose = outcome.get("kind") != "deploy" or (outcome.get("release") or {}).get("drill")
+    return None if on_purpose else judged(outcome)
+
+
+def judged(outcome: dict[str, Any]) -> str | None:
+    """Returns what a deploy's outcome says of what was tried: good, measured, bad, slower; None: nothing.
 
     What a sweep has measured passed the gates, and had no users: that takes no proof away.
     """
-    if outcome.get("kind") != "deploy" or (outcome.get("release") or {}).get("drill"):
-        return None
     if outcome["outcome"] == "promoted":
         return "good"
     if outcome["outcome"] == "measured":
         return "bad" if any(row.get("failed") for row in outcome.get("measured") or ()) else "measured"
     if outcome["outcome"] == "not-better":
         return "slower"  # it passed every gate, so it is not bad, and nobody wants it, so it is not good
-    if not blames_the_release(outcome):
+    if not _blames_the_release(outcome):
         return None
     failed = [step["step"] for step in outcome.get("steps", []) if not step["ok"]]
     bad = outcome["outcome"] in ("rolled-back", "rollback-failed") and failed and failed[0] in _PROOF_OF_BAD
@@ -79,7 +83,7 @@ def max_running(brief: dict[str, Any]) -> int | None:
     return found if isinstance(found, int) else None
 
 
-def blames_the_release(outcome: dict[str, Any]) -> bool:
+def _blames_the_release(outcome: dict[str, Any]) -> bool:
     """Says whether what ended a trial was its own, not the machine's, an operator's or the supervisor's."""
     of_the_host = any(fault.get("fault") in OF_THE_HOST for fault in outcome.get("faults") or ())
     return (outcome.get("reason") or {}).get("code") in _ITS_OWN and not of_the_host

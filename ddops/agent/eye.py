@@ -42,7 +42,6 @@ class Eye:
         self._pidfd = processes.open_process(unit.main_pid)
         self._schedulers = before.schedulers | processes.schedulers(unit.cgroup)
         self._cursor = before.cursor
-        self._served = before.served
         self._questions = _Questions(release, ask_every, loads=not before.served)
         self._ended = False
         self._decoded_at = 0.0
@@ -64,7 +63,7 @@ class Eye:
 
     def remember(self) -> None:
         """Keeps what was seen, for the next life of the supervisor in this boot."""
-        served, stopping = self._served or self._questions.answered, self._detector.stopping
+        served, stopping = self._questions.owed, self._detector.stopping
         Seen(self.unit.invocation, self._cursor, self._schedulers, served, stopping).store(self._layout)
 
     def poll(self) -> list[Incident]:
@@ -102,7 +101,6 @@ class Eye:
                     self._questions.ask_now()  # slow or garbage: the answers tell
                 if FIRED_UP in entry.message:
                     self._schedulers |= processes.schedulers(self.unit.cgroup)
-                    self._served = True
                     self._questions.has_loaded()
                 elif is_decode(entry.message):
                     self._decoded_at = time.monotonic()
@@ -139,7 +137,6 @@ class _Questions:
     def __init__(self, release: Release, every: float, *, loads: bool) -> None:
         self._release, self._every = release, every
         self._loads_until = time.monotonic() + release.deadlines["load_cap"] if loads else 0.0
-        self.answered = False
         self._ended = False
         self._at_once = 0  # questions that do not wait for their time
         self._woken = threading.Event()
@@ -155,6 +152,11 @@ class _Questions:
         """Asks as many questions as prove wrong answers without waiting for their time."""
         self._at_once = _WRONG_IN_A_ROW
         self._woken.set()
+
+    @property
+    def owed(self) -> bool:
+        """True from when the engine has served."""
+        return not self._loads_until
 
     def has_loaded(self) -> None:
         """From here on an answer is owed."""
@@ -181,7 +183,7 @@ class _Questions:
             since = since if wrong else time.monotonic()
             try:
                 ask(engine, question, smoke["max_tokens"], self._release.deadlines["answer"], stream=False)
-                wrong, self._loads_until, self.answered = 0, 0.0, True
+                wrong, self._loads_until = 0, 0.0
             except AgentError as error:
                 if time.monotonic() < self._loads_until:
                     continue

@@ -108,7 +108,7 @@ class Layout:
 
     @property
     def seen(self) -> Path:
-        """The invocation under watch, how far its journal was read, and its schedulers."""
+        """The invocation under watch, and what was seen of it."""
         return self.run / "seen"
 
     @property

@@ -85,8 +85,9 @@ def deliver(layout: Layout) -> None:
         records: dict[str, dict[str, Any]] = {}  # a full disk takes no record of what was delivered
         while pending := waiting(layout):
             for path in pending:
-                record = records.setdefault(path.name, json.loads(path.read_text()))
-                _attempt(layout, path, record)
+                if path.name not in records:
+                    records[path.name] = json.loads(path.read_text())
+                _attempt(layout, path, records[path.name])
             time.sleep(_LOOK_S)
     for old in sorted((layout.notices / "settled").glob("*.json"))[:-_KEPT]:
         old.unlink()

@@ -13,26 +13,12 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from . import (
-    adopt,
-    deploy,
-    durable,
-    front,
-    lock,
-    notices,
-    releases,
-    requests,
-    reserve,
-    rollback,
-    state,
-    steplog,
-    systemd,
-    wake,
-)
+from . import adopt, deploy, durable, front, lock, notices, releases, reserve, rollback, state, steplog, systemd, wake
 from .errors import AgentError, Locked, Refused
 from .guard import Guard
 from .layout import Layout
 from .operation import TICK_S, Operation
+from .requests import SUPERVISOR
 
 KINDS = {"adopt": adopt.run, "deploy": deploy.run, "rollback": rollback.run, "restart": rollback.restart}
 _IDLE_S = 5.0
@@ -150,7 +136,7 @@ def _notify(layout: Layout, outcome: dict[str, Any], *, expected: bool) -> None:
     """
     asked_for = expected or outcome["kind"] == "rollback"
     told = ("rollback-failed",) if asked_for else ("rolled-back", "not-better", "rollback-failed")
-    refused = outcome["outcome"] == "refused" and outcome["by"] == requests.SUPERVISOR  # it was told as done
+    refused = outcome["outcome"] == "refused" and outcome["by"] == SUPERVISOR  # it was told as done
     if outcome["outcome"] not in told and not refused:
         return
     reason = (outcome.get("reason") or {}).get("what", "")

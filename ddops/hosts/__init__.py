@@ -17,15 +17,10 @@ if TYPE_CHECKING:
 Ask = Callable[[Path], str | None]
 
 
-def connect(name: str, entry: HostEntry) -> Host:
-    """Returns the host; nothing is sent before its first command, and nobody is asked for anything."""
-    return connector(name, entry, lambda _: None)()
-
-
 def connector(name: str, entry: HostEntry, ask: Ask) -> Callable[[], Host]:
     """Returns what makes a host each time anew; ``ask`` is asked for the passphrase of a key at the first time only.
 
-    It returns None where there is nobody to ask.
+    It returns None where there is nobody to ask. Nothing is sent before a host's first command.
     """
     return functools.partial(_made, name, entry, _keys(ask))
 

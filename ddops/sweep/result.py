@@ -5,14 +5,12 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass, field
 from typing import Any, Literal
 
-from ..agent.evidence import blames_the_release, words
+from ..agent.evidence import judged, words
 from ..errors import DdopsError
 from .cells import Cell, of_json
 
 Status = Literal["good", "bad", "known-bad", "unknown", "skipped", "impossible"]
-
-# a release is judged only from its load on: before, nothing of it runs
-_BEFORE = ("", "preflight", "drain", "record", "stop", "switch")
+_STATUS: dict[str, Status] = {"measured": "good", "bad": "bad"}  # of what the host judged; a cell is never promoted
 
 
 @dataclass(frozen=True)
@@ -81,7 +79,7 @@ def of_outcome(cell: Cell, outcome: dict[str, Any], attempt: int = 1) -> Result:
     step = next((s["step"] for s in outcome.get("steps", []) if not s["ok"]), "")
     return Result(
         cell=cell,
-        status=_status(outcome, step),
+        status=_STATUS.get(judged(outcome) or "", "unknown"),
         reason=_named(outcome),
         why="" if outcome["outcome"] == "measured" else str((outcome.get("rollback") or reason).get("why", "")),
         step=step,
@@ -100,14 +98,6 @@ def of_outcome(cell: Cell, outcome: dict[str, Any], attempt: int = 1) -> Result:
 def of_error(cell: Cell, error: DdopsError, attempt: int = 1) -> Result:
     """Returns the result of a cell that could not be tried: the host or the way to it failed, not the release."""
     return Result(cell, "unknown", error.what, error.why, code=int(error.exit_code), attempt=attempt)
-
-
-def _status(outcome: dict[str, Any], step: str) -> Status:
-    if outcome["outcome"] == "measured":
-        failed = [row for row in outcome.get("measured") or () if row.get("failed")]
-        return "bad" if failed else "good"
-    ended = outcome["outcome"] in ("rolled-back", "not-better", "rollback-failed")
-    return "bad" if ended and step not in _BEFORE and blames_the_release(outcome) else "unknown"
 
 
 def _named(outcome: dict[str, Any]) -> str:

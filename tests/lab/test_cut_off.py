@@ -46,7 +46,7 @@ def connections() -> str:
 
 def test_a_host_that_falls_silent_is_noticed_in_a_call_that_does_not_stream(adopted: ServiceHost) -> None:
     entry = sites.load(Path(adopted.environment["DDOPS_SITE"])).hosts[adopted.name]
-    agent, lost = Agent(hosts.connect(adopted.name, entry), "lab"), []
+    agent, lost = Agent(hosts.connector(adopted.name, entry, lambda _: None)(), "lab"), []
     assert agent.ask("services") == ["lab"]
 
     def send_much() -> None:
