@@ -71,7 +71,7 @@ MEANINGS = (
     ),
     Meaning(
         ExitCode.LOCKED,
-        "locked: another operation is under way",
+        "locked: another operation is under way, or another client staged a release since the plan was made",
         "yes",
         "yes; one without `--to` ends a trial, and joins a way back that is under way",
     ),

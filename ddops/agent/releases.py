@@ -14,7 +14,7 @@ from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any
 
 from . import carried, durable, patched_tree, state
-from .errors import Refused
+from .errors import Locked, Refused
 from .layout import Layout
 
 if TYPE_CHECKING:
@@ -134,8 +134,8 @@ def unpack(layout: Layout, archive: bytes, manifest: bytes, overlay_of: int | No
 
     The archive has no overlay where it is that of release ``overlay_of``.
 
-    Raises Refused where the archive has an unsafe member, differs from the manifest, its number is not the next
-    one, or its diffs do not fit the host's SGLang.
+    Raises Locked where its number is not the next one: another client was first. Raises Refused where the archive
+    has an unsafe member, differs from the manifest, or its diffs do not fit the host's SGLang.
     """
     import tarfile  # the supervisor unpacks nothing, and does without it
 
@@ -143,7 +143,7 @@ def unpack(layout: Layout, archive: bytes, manifest: bytes, overlay_of: int | No
     number = int(described["release"])
     expected = next_number(layout)
     if number != expected:
-        raise Refused(
+        raise Locked(
             f"this plan is for release {number}, the host expects {expected}",
             "somebody else staged a release since the plan was made",
             "run the same command again",

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from ddops.agent import carried, releases
-from ddops.agent.errors import Refused
+from ddops.agent.errors import Locked, Refused
 from ddops.agent.layout import Layout, layout_of
 
 
@@ -93,7 +93,7 @@ def test_an_archive_that_differs_from_its_manifest_is_refused(layout: Layout) ->
 
 def test_a_plan_for_another_number_is_refused(layout: Layout) -> None:
     releases.unpack(layout, packed(FILES), manifest(1, FILES))
-    with pytest.raises(Refused, match="the host expects 2"):
+    with pytest.raises(Locked, match="the host expects 2"):
         releases.unpack(layout, packed(FILES), manifest(1, FILES))
 
 
