@@ -79,7 +79,10 @@ class Eye:
         if self._ended:
             return []
         found: list[Incident] = []
-        gone = self._schedulers - processes.schedulers(self.unit.cgroup)
+        there = processes.schedulers(self.unit.cgroup)
+        gone = self._schedulers - there
+        if self._questions.owed:
+            self._schedulers |= there  # it may have missed one: its title came late, or the engine's line was lost
         if gone and processes.pids(self.unit.cgroup):
             self._schedulers -= gone
             found += self._what_comes()  # somebody stops it, perhaps

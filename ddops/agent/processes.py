@@ -49,20 +49,28 @@ def of_invocation(invocation: str) -> set[int]:
 
 
 def schedulers(cgroup: str) -> frozenset[int]:
-    """Returns the processes of a control group that are SGLang's schedulers, by the title that they give themselves."""
-    found = set()
+    """Returns the processes of a control group that are SGLang's schedulers, by the title that they give themselves.
+
+    What a scheduler forks bears its title too, for a compiler's moment or for as long as a pool of workers lives.
+    """
+    parents = {}
     for pid in pids(cgroup):
         with contextlib.suppress(OSError):  # it has ended
             if _SCHEDULER in Path(f"/proc/{pid}/cmdline").read_bytes():
-                found.add(pid)
-    return frozenset(found)
+                parents[pid] = int(_state(pid)[1])
+    return frozenset(pid for pid, parent in parents.items() if parent not in parents)
 
 
 def in_kernel(pid: int) -> bool:
     """Says whether a process waits in the kernel, in state D, where no signal reaches it."""
     with contextlib.suppress(OSError):
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "D"
+        return _state(pid)[0] == "D"
     return False
+
+
+def _state(pid: int) -> list[str]:
+    """Returns a process's state, parent and what follows; see proc(5) on /proc/PID/stat."""
+    return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
 
 
 def kill(cgroup: str, within: float = 5.0) -> None:

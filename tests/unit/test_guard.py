@@ -96,6 +96,17 @@ def test_an_engine_that_was_stopped_by_hand_is_not_started_by_a_later_watch(worl
     assert (world.filed, world.told) == ([], [])
 
 
+def test_a_scheduler_that_bears_its_title_late_is_known_all_the_same(world: World) -> None:
+    world.schedulers = frozenset()
+    world.prints("The server is fired up and ready to roll!")
+    world.looks()
+    world.schedulers = frozenset({11, 12})
+    world.looks()
+    world.schedulers = frozenset({11})
+    world.looks()
+    assert world.filed == ["restart"]
+
+
 def test_a_stop_that_is_not_read_yet_explains_schedulers_that_are_gone(world: World) -> None:
     world.prints("up")
     world.looks()
