@@ -41,6 +41,7 @@ def of(
             "port": profile.ports.of_release(number),
             "python": site.engine.python,
             "model": site.model,
+            "drafter": site.drafter if options.drafting.drafter else None,
             "sglang": profile.sglang,
             "speculates": True,
         },

@@ -161,6 +161,7 @@ class Coding(Strict):
 
 class Garbage(Strict):
     tokens: PositiveInt = Field(ge=32)
+    min_characters: PositiveInt
     min_entropy: NonNegativeFloat
     max_run: PositiveInt
     max_repeated: float = Field(ge=0, le=1)

@@ -135,6 +135,7 @@ def _inspect(layout: Layout, request: dict[str, Any]) -> tuple[systemd.Unit, dic
             "port": _port(request, unit, argv),
             "python": argv[0] if argv[0].startswith("/") else os.readlink(process / "exe"),
             "model": handmade.model(argv) or spec["engine"]["model"],
+            "drafter": handmade.drafter(argv),
             "speculates": handmade.option(argv, "--speculative-algorithm") is not None,
         },
         "enablement": handmade.enablement(name),

@@ -13,6 +13,7 @@ from .systemd import Unit
 _CONTAINERS = {"docker", "podman", "nerdctl", "apptainer", "singularity", "conmon", "crun", "runc"}
 _PULLS = ("WantedBy", "RequiredBy", "BoundBy", "UpheldBy")
 _MODEL = ("--model-path", "--model")
+_DRAFTER = ("--speculative-draft-model-path", "--speculative-draft-model")
 
 
 def must_be_adoptable(unit: Unit) -> None:
@@ -105,7 +106,16 @@ def option(argv: list[str], name: str) -> str | None:
 
 def model(argv: list[str]) -> str | None:
     """Returns the folder of the model that the arguments name."""
-    return next((found for name in _MODEL if (found := option(argv, name))), None)
+    return _any_of(_MODEL, argv)
+
+
+def drafter(argv: list[str]) -> str | None:
+    """Returns the folder of the drafter that the arguments name."""
+    return _any_of(_DRAFTER, argv)
+
+
+def _any_of(names: tuple[str, ...], argv: list[str]) -> str | None:
+    return next((found for name in names if (found := option(argv, name))), None)
 
 
 def missing_environment(unit: str) -> str:

@@ -44,7 +44,7 @@ def prove(release: Release, unit: Unit | None = None) -> dict[str, Any]:
 def lacks(release: Release) -> str:
     """Returns what a release names beside its own files and the host has not, '' where it has all."""
     engine = release.manifest["engine"]
-    named = [str(engine.get(name) or "") for name in ("python", "model")]
+    named = [str(engine.get(name) or "") for name in ("python", "model", "drafter")]
     if not release.adopted:
         text = (release.directory / release.unit).read_text()
         named += [path.replace("%%", "%") for path in _FILES.findall(text)]

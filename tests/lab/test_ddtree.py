@@ -16,12 +16,15 @@ from .service_host import STATE, ServiceHost
 
 pytestmark = pytest.mark.lab
 
+DRAFTER = "/srv/drafter"
+
 
 @pytest.fixture
 def drafted(adopted: ServiceHost, tmp_path: Path) -> ServiceHost:
     """The host with a drafter in its site, and a lab profile that would rather have DDTREE."""
     site = Path(adopted.environment["DDOPS_SITE"])
-    site.write_text(yaml.safe_dump({**yaml.safe_load(site.read_text()), "drafter": "/opt/stub/model"}))
+    site.write_text(yaml.safe_dump({**yaml.safe_load(site.read_text()), "drafter": DRAFTER}))
+    adopted.on("sh", "-c", f"mkdir {DRAFTER}; echo {{}} > {DRAFTER}/config.json")
     values = yaml.safe_load((resources.folder("profiles") / "lab.yaml").read_text())
     tree = {"algorithm": "DDTREE", "brought_by": "overlay", "budgets": [7, 64], "drafter": True, "topk": 8}
     values["speculation"].insert(0, {**tree, "arguments": {}})
@@ -38,7 +41,7 @@ def test_ddtree_is_chosen_read_back_and_compared_by_its_tokens(drafted: ServiceH
     assert evidence["ready"]["overlay"][-1]["ddtree"]["width"] == 9
     assert evidence["ready"]["overlay"][0]["settings"]["ddtree"] == {"budget": 8, "topk": 8}
     assert evidence["lossless"]["by_tokens_alone"] == 0, "the adopted unit does not speculate and tells them"
-    assert "--speculative-draft-model-path\0/opt/stub/model" in drafted.on(
+    assert f"--speculative-draft-model-path\0{DRAFTER}" in drafted.on(
         "sh", "-c", f"cat /proc/{drafted.main_pid('lab-0001.service')}/cmdline"
     )
 
@@ -61,3 +64,22 @@ def test_ddtree_is_chosen_read_back_and_compared_by_its_tokens(drafted: ServiceH
     assert "DDTREE has {'topk': 3} in effect" in other.document["reason"]["what"]
     assert drafted.pointer("known-good") == 2
     assert drafted.ask() == "Paris"
+
+
+def test_a_drafter_that_is_gone_is_said_before_anything_is_stopped(drafted: ServiceHost) -> None:
+    site = Path(drafted.environment["DDOPS_SITE"])
+    here = site.read_text()
+    site.write_text(here.replace(DRAFTER, "/srv/none"))
+    pid = drafted.main_pid("sglang.service")
+    ran = drafted.deploy(8)
+    assert (ran.code, ran.document["reason"]["what"]) == (5, "/srv/none is not on this host"), ran
+    assert drafted.main_pid("sglang.service") == pid
+
+    site.write_text(here)
+    assert drafted.deploy(8).code == 0
+    pid = drafted.main_pid("lab-0002.service")
+    drafted.on("mv", DRAFTER, "/srv/aside")
+    for ran in (drafted.deploy(12), drafted.ddops("rollback")):
+        assert ran.code == 5, ran
+        assert f"lab-0002.service could not be started: {DRAFTER} is not there" in ran.document["reason"]["what"]
+    assert drafted.main_pid("lab-0002.service") == pid

@@ -55,6 +55,8 @@ def problems_of(found: dict[str, float], limits: dict[str, Any]) -> list[str]:
     if not found["characters"]:
         return ["it is empty"]
     told = []
+    if found["characters"] < limits["min_characters"]:
+        told.append(f"it ends after {found['characters']} characters, at least {limits['min_characters']} are wanted")
     if found["entropy"] < limits["min_entropy"]:
         told.append(f"entropy {found['entropy']:g} bits a character, at least {limits['min_entropy']:g} are wanted")
     if found["run"] > limits["max_run"]:

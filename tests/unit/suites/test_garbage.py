@@ -39,6 +39,7 @@ def test_the_measures_are_exact() -> None:
         ("<|im_end|>" * 100, "came before"),
         ("\ufffd" * 3 + TEXT[:200], "no text"),
         ("", "empty"),
+        ("You mix flour and water, and", "after 28 characters"),
         (" \n", "entropy"),
     ],
 )
