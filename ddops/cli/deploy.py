@@ -114,6 +114,8 @@ def command(
         return tell("deploy", _unchanged(made), as_json=as_json)
     if sys.stdin.isatty() and sys.stderr.isatty() and not yes and not typer.confirm("deploy?", err=True):
         output.say("nothing was changed")
+        if as_json:
+            output.document({"outcome": "declined", "plan": made.describe(), "exit_code": 0})
         return 0
     return tell("deploy", operation.run(agent, connect, made, Progress(), patience_s), as_json=as_json)
 

@@ -110,6 +110,8 @@ def command(
         return 0
     if sys.stdin.isatty() and sys.stderr.isatty() and not yes and not typer.confirm("sweep?", err=True):
         output.say("nothing was changed")
+        if as_json:
+            output.document({"outcome": "declined", "plan": made.describe(), "exit_code": 0})
         return 0
     shown = sweeping.Sweeping(Progress(), made, as_json=as_json)
     found, ended = conducting.conduct(made, study, limits, shown, fresh=fresh)

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import json
+import os
+import pty
 import re
 import signal
 import subprocess
@@ -28,6 +31,26 @@ def test_of_two_deploys_at_once_one_is_told_who_was_first(served: ServiceHost) -
     winner = next(document for code, document in ended if code == 0)
     assert served.outcome(DEPLOY + 1) is None
     served.assert_whole(winner["release"]["release"])
+
+
+def test_who_says_no_at_the_prompt_has_changed_nothing(served: ServiceHost) -> None:
+    ours, theirs = pty.openpty()
+    client = subprocess.Popen(
+        [*served.argv("deploy", "lab", "--budget", "12"), "--json"],
+        env=served.environment, stdin=theirs, stdout=subprocess.PIPE, stderr=theirs,
+    )  # fmt: skip
+    os.close(theirs)
+    shown = b""
+    while b"deploy? [y/N]" not in shown:
+        shown += os.read(ours, 4096)
+    assert b"budget 12" in shown, "it is asked below the plan"
+    os.write(ours, b"n\n")
+    output, _ = client.communicate(timeout=30)
+    os.close(ours)
+    document = json.loads(output)
+    assert (client.returncode, document["outcome"], document["plan"]["budget"]) == (0, "declined", 12)
+    assert served.file(f"{STATE}/operations/{DEPLOY:06d}.request.json") is None
+    served.assert_whole(1)
 
 
 def test_a_deploy_during_a_rollback_is_refused_and_leaves_it_alone(served: ServiceHost) -> None:
