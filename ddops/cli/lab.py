@@ -222,10 +222,12 @@ def _lab() -> "Lab":
 
 
 def _engine_binds(lab: "Lab") -> "list[Bind]":
-    """The engine and model that were built into the cache, if any."""
-    from ddops.lab import engine
+    """The engine and model that were built into the cache, if any; the engine's Python is one distribution's."""
+    from ddops.lab import engine, recipe
     from ddops.lab.options import Bind
 
+    if lab.config.distribution != recipe.DISTRIBUTION:
+        return []
     found = [Bind(Path(source), target) for source, target in engine.binds(lab.config.cache)]
     return [bind for bind in found if bind.source.exists()]
 

@@ -5,6 +5,7 @@ import re
 from dataclasses import dataclass
 from pathlib import Path
 
+from ddops.lab import recipe
 from ddops.lab.errors import LabError
 
 DEFAULT_NET = "10.213.77"
@@ -23,8 +24,16 @@ class LabConfig:
     netns: str = ""
     """Named network namespace that holds the bridge; empty for the machine's own,
     where plain `ssh` from any terminal reaches the hosts."""
+    distribution: str = recipe.DISTRIBUTION
+    """What new hosts run; the engine is built for the default alone."""
 
     def __post_init__(self) -> None:
+        if self.distribution not in recipe.DISTRIBUTIONS:
+            raise LabError(
+                f"not a distribution of lab hosts: {self.distribution!r}",
+                f"known are: {', '.join(recipe.DISTRIBUTIONS)}",
+                "set DDOPS_LAB_DISTRIBUTION to one of them",
+            )
         octets = self.net.split(".")
         if len(octets) != 3 or not all(o.isdecimal() and int(o) < 256 for o in octets):
             raise LabError(
@@ -49,7 +58,7 @@ class LabConfig:
 
     @classmethod
     def from_environment(cls) -> "LabConfig":
-        """Reads DDOPS_LAB_DIR, DDOPS_LAB_CACHE, DDOPS_LAB_NET and DDOPS_LAB_NETNS.
+        """Reads DDOPS_LAB_DIR, DDOPS_LAB_CACHE, DDOPS_LAB_NET, DDOPS_LAB_NETNS and DDOPS_LAB_DISTRIBUTION.
 
         Raises LabError for a value that cannot work.
         """
@@ -58,6 +67,7 @@ class LabConfig:
             cache=_folder("DDOPS_LAB_CACHE", "XDG_CACHE_HOME", ".cache"),
             net=os.environ.get("DDOPS_LAB_NET") or DEFAULT_NET,
             netns=os.environ.get("DDOPS_LAB_NETNS", ""),
+            distribution=os.environ.get("DDOPS_LAB_DISTRIBUTION") or recipe.DISTRIBUTION,
         )
 
     @property

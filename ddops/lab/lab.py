@@ -43,7 +43,7 @@ class Lab:
         """The shared root file system, built where it is missing or `force` is true."""
         _need_root()
         deps.install(self.report)
-        return rootfs.build(self.config.cache, self.report, force)
+        return rootfs.build(self.config.cache, self.config.distribution, self.report, force)
 
     def up(self, *names: str, options: HostOptions | None = None, seconds: float = 90.0) -> list[HostStatus]:
         """Makes hosts and boots them until they serve ssh.

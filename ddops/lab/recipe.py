@@ -3,7 +3,25 @@
 A change of anything here changes `digest()`, and so the name of the cached tree.
 """
 
-SUITE = "bookworm"
+from typing import NamedTuple
+
+DISTRIBUTION = "bookworm"
+
+
+class Distribution(NamedTuple):
+    """A release of Debian or Ubuntu, and the Python that it has."""
+
+    of: str
+    python: str
+
+
+DISTRIBUTIONS = {
+    "bullseye": Distribution("debian", "3.9"),
+    "bookworm": Distribution("debian", "3.11"),
+    "trixie": Distribution("debian", "3.13"),
+    "jammy": Distribution("ubuntu", "3.10"),
+    "noble": Distribution("ubuntu", "3.12"),
+}
 
 PACKAGES = (
     # the machine
@@ -88,11 +106,11 @@ LINKS: dict[str, str] = {
 }
 
 
-def digest() -> str:
-    """Twelve hex digits that name this recipe."""
+def digest(distribution: str) -> str:
+    """Twelve hex digits that name this recipe for a distribution."""
     # here and not above: the keepers import this module, and must stay small
     import hashlib
     import json
 
-    text = json.dumps([SUITE, PACKAGES, EXCLUDED_PATHS, FILES, LINKS], sort_keys=True)
+    text = json.dumps([distribution, PACKAGES, EXCLUDED_PATHS, FILES, LINKS], sort_keys=True)
     return hashlib.sha256(text.encode()).hexdigest()[:12]

@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from ddops.lab import recipe
+from ddops.lab import keyring, recipe
 from ddops.lab.command import run
 from ddops.lab.errors import LabError
 
@@ -22,18 +22,18 @@ cp -a "$work/root" "$target"
 """
 
 
-def path(cache: Path) -> Path:
+def path(cache: Path, distribution: str) -> Path:
     """Where the tree of the present recipe is, built or not."""
-    return cache / f"rootfs-{recipe.digest()}"
+    return cache / f"rootfs-{recipe.digest(distribution)}"
 
 
-def build(cache: Path, report: Callable[[str], None], force: bool = False) -> Path:
-    """Returns the tree, after building it where it is missing or `force` is true.
+def build(cache: Path, distribution: str, report: Callable[[str], None], force: bool = False) -> Path:
+    """Returns a distribution's tree, after building it where it is missing or `force` is true.
 
     The tree appears whole or not at all. Raises LabError where mmdebstrap fails, and
     where `force` would take the tree away from a running host.
     """
-    target = path(cache)
+    target = path(cache, distribution)
     cache.mkdir(parents=True, exist_ok=True)
     with (cache / "rootfs.lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
@@ -44,12 +44,12 @@ def build(cache: Path, report: Callable[[str], None], force: bool = False) -> Pa
         for stale in cache.glob(".rootfs-*"):
             # of a build that was killed: this one has the lock
             shutil.rmtree(stale)
-        report(f"building the root file system ({recipe.SUITE}, about a minute, once)")
+        report(f"building the root file system ({distribution}, about a minute, once)")
         began = time.monotonic()
         with tempfile.TemporaryDirectory(prefix=".rootfs-", dir=cache) as folder:
             work = Path(folder)
             (work / "mount").mkdir()
-            _bootstrap(work / "mount", work / "tree", cache / "rootfs.log")
+            _bootstrap(distribution, work, cache / "rootfs.log")
             furnish(work / "tree")
             if target.exists():
                 target.rename(work / "old")
@@ -58,15 +58,16 @@ def build(cache: Path, report: Callable[[str], None], force: bool = False) -> Pa
     return target
 
 
-def _bootstrap(mount: Path, tree: Path, log: Path) -> None:
+def _bootstrap(distribution: str, work: Path, log: Path) -> None:
+    mount, tree = work / "mount", work / "tree"
     options = [
         f"--include={','.join(recipe.PACKAGES)}",
         '--aptopt=Acquire::Languages "none"',
         '--aptopt=APT::Install-Recommends "false"',
         *(f"--dpkgopt=path-exclude={pattern}" for pattern in recipe.EXCLUDED_PATHS),
-        recipe.SUITE,
+        distribution,
         str(mount / "root"),
-        *_sources(),
+        *_sources(distribution, work),
     ]
     script = ["unshare", "--mount", "sh", "-c", _SCRIPT, "sh", str(mount), str(tree), *options]
     with log.open("w") as out:
@@ -80,13 +81,17 @@ def _bootstrap(mount: Path, tree: Path, log: Path) -> None:
         )
 
 
-def _sources() -> list[str]:
-    """The machine's own package sources where it runs Debian; else mmdebstrap's own choice."""
-    for name in ("sources.list.d/debian.sources", "sources.list"):
+def _sources(distribution: str, work: Path) -> list[str]:
+    """The machine's own package sources where it runs this distribution; else mmdebstrap's own choice, and Ubuntu's
+    archive with its keys."""
+    for name in ("sources.list.d/debian.sources", "sources.list.d/ubuntu.sources", "sources.list"):
         file = Path("/etc/apt") / name
-        if file.exists() and recipe.SUITE in file.read_text():
+        if file.exists() and distribution in file.read_text():
             return [str(file)]
-    return []
+    if recipe.DISTRIBUTIONS[distribution].of == "debian":
+        return []
+    archive = f"[signed-by={keyring.ubuntu(work)}] {keyring.ARCHIVE}"
+    return [f"deb {archive} {distribution}{part} main universe" for part in ("", "-updates", "-security")]
 
 
 def furnish(tree: Path) -> None:

@@ -9,18 +9,20 @@ from pathlib import Path
 import yaml
 
 from ddops import profile as profiles
-from ddops.lab import hand_made
+from ddops.lab import hand_made, recipe
+from ddops.lab.config import LabConfig
 from ddops.lab.lab import Lab
 from ddops.lab.options import Bind, Disk, HostOptions
 
 from .service_host import ServiceHost, environment, wait_for
 
+PACKAGES = f"lib/python{recipe.DISTRIBUTIONS[LabConfig.from_environment().distribution].python}/site-packages"
 _PYTHON, _MODEL = "/opt/stub/bin/python", "/opt/stub/model"
 
 
 def make_folder(folder: Path) -> Path:
     """Fills a folder so that it looks like an environment with SGLang and a model; returns it."""
-    packages = folder / "lib/python3.11/site-packages"
+    packages = folder / PACKAGES
     for name in ("sglang", "sglang-0.5.16.dist-info"):
         (packages / name).mkdir(parents=True)
     (packages / "sglang-0.5.16.dist-info/RECORD").write_text("sglang-0.5.16.dist-info/RECORD,,\n")

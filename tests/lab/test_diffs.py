@@ -12,10 +12,11 @@ import yaml
 from ddops import resources
 
 from .service_host import STATE, ServiceHost
+from .stub_host import PACKAGES
 
 pytestmark = pytest.mark.lab
 
-INSTALLED = "/opt/stub/lib/python3.11/site-packages/sglang/launch_server.py"
+INSTALLED = f"/opt/stub/{PACKAGES}/sglang/launch_server.py"
 SAYS = "patched by the site"
 BEFORE = '    if os.environ.get("DDOPS_OVERLAY")'
 
@@ -29,7 +30,7 @@ def patch_the_site(host: ServiceHost, folder: Path, stub_folder: Path) -> tuple[
     site = Path(host.environment["DDOPS_SITE"])
     entry = {"diffs": str(folder / "patches"), "plugin": False}
     site.write_text(yaml.safe_dump({**yaml.safe_load(site.read_text()), "overlay": entry}))
-    before = (stub_folder / "lib/python3.11/site-packages/sglang/launch_server.py").read_text()
+    before = (stub_folder / f"{PACKAGES}/sglang/launch_server.py").read_text()
     after = before.replace(BEFORE, f'    say("{SAYS}")\n{BEFORE}', 1)
     names = ("a/python/sglang/launch_server.py", "b/python/sglang/launch_server.py")
     (folder / "patches").mkdir()
@@ -68,7 +69,7 @@ def test_a_service_is_adopted_patched_and_rolled_back(stub: ServiceHost, stub_fo
 
     # another SGLang than the one that was pinned: nothing is stored, nothing stops
     pid = stub.main_pid("lab-0001.service")
-    installed = stub_folder / "lib/python3.11/site-packages/sglang/launch_server.py"
+    installed = stub_folder / f"{PACKAGES}/sglang/launch_server.py"
     installed.write_text(before + "# edited\n")
     try:
         refused = stub.deploy(12)

@@ -11,6 +11,7 @@ import pytest
 import yaml
 
 from .service_host import STATE, Ran, ServiceHost, unchanged, wait_for
+from .stub_host import PACKAGES
 
 pytestmark = pytest.mark.lab
 
@@ -67,7 +68,7 @@ def test_a_healthy_host_is_well_and_planted_faults_are_found(served: ServiceHost
     assert found["lab: way back"].startswith("release 1, ")
     assert "is not there" in found["overlay fit"]
 
-    record = stub_folder / "lib/python3.11/site-packages/sglang-0.5.16.dist-info/RECORD"
+    record = stub_folder / f"{PACKAGES}/sglang-0.5.16.dist-info/RECORD"
     text = record.read_text()
     served.on("sh", "-c", "mkdir /etc/systemd/system/lab-0001.service.d; cd /etc/systemd/system/lab-0001.service.d;"
               " printf '[Service]\\nNice=5\\n' > more.conf; systemctl daemon-reload")  # fmt: skip
@@ -97,7 +98,7 @@ def test_a_healthy_host_is_well_and_planted_faults_are_found(served: ServiceHost
         ("lab: unit", "lab-0001.service has the drop-in /etc/systemd/system/lab-0001.service.d/more.conf"),
         ("lab: way back", "lab-0001.service is not what release 1 was promoted with"),
         ("model", "/opt/none is no folder on this host"),
-        ("record", "/opt/stub/lib/python3.11/site-packages/sglang/launch_server.py differs from SGLang's RECORD"),
+        ("record", f"/opt/stub/{PACKAGES}/sglang/launch_server.py differs from SGLang's RECORD"),
     ]
     for check in checks(ran):
         assert check["state"] in ("ok", "not here") or check["why"], check

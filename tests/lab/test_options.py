@@ -70,8 +70,14 @@ def test_the_environment_names_the_folders(monkeypatch: pytest.MonkeyPatch, tmp_
     monkeypatch.delenv("DDOPS_LAB_DIR", raising=False)
     monkeypatch.setenv("DDOPS_LAB_CACHE", str(tmp_path / "built"))
     monkeypatch.setenv("DDOPS_LAB_NET", "10.1.2")
+    monkeypatch.delenv("DDOPS_LAB_DISTRIBUTION", raising=False)
     config = LabConfig.from_environment()
     assert config == LabConfig(tmp_path / "state/ddops/lab", tmp_path / "built", "10.1.2")
+    monkeypatch.setenv("DDOPS_LAB_DISTRIBUTION", "noble")
+    assert LabConfig.from_environment().distribution == "noble"
+    monkeypatch.setenv("DDOPS_LAB_DISTRIBUTION", "squeeze")
+    with pytest.raises(LabError, match="not a distribution of lab hosts: 'squeeze'"):
+        LabConfig.from_environment()
 
 
 def test_a_lab_that_cannot_be_made_says_which_variable_would_help(lab: Lab, booted: str, tmp_path: Path) -> None:
