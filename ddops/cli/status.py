@@ -16,11 +16,11 @@ def command(
 
     agent, _ = target.existing(host, site, service)
     found = agent.ask("status")
-    output.document(found) if as_json else _print(found)
+    output.document(found) if as_json else _print(found, host)
     return int(ExitCode.OK if found["healthy"] else ExitCode.UNHEALTHY)
 
 
-def _print(found: dict[str, Any]) -> None:
+def _print(found: dict[str, Any], host: str | None) -> None:
     import sys
 
     from .output import data, paint, say
@@ -60,9 +60,10 @@ def _print(found: dict[str, Any]) -> None:
         if last.get("reason"):
             row("", last["reason"]["what"])
     if found["ails"]:
-        on = f"--service {found['service']}"
+        at = f" --host {host}" if host else ""
+        on = f"{at} --service {found['service']}"
         goes_on = current and watched
-        say(f"\nhint: ddops watch {on} shows how it goes" if goes_on else f"\nhint: ddops rollback {on}; ddops doctor")
+        say("\nhint: " + (f"ddops watch{on} shows how it goes" if goes_on else f"ddops rollback{on}; ddops doctor{at}"))
 
 
 def _release(release: dict[str, Any] | None) -> str:

@@ -103,7 +103,7 @@ def test_a_stranger_on_the_public_port_is_left_alone(served: ServiceHost) -> Non
     assert ran.document["front"] not in ("open", "none")
     told_to_people = subprocess.run(served.argv("status"), env=served.environment, capture_output=True, text=True)
     assert told_to_people.returncode == 9, told_to_people.stderr
-    assert "hint: ddops rollback --service lab; ddops doctor" in told_to_people.stderr
+    assert "hint: ddops rollback --host stub --service lab; ddops doctor --host stub" in told_to_people.stderr
     pid = served.main_pid("lab-0001.service")
     ran = served.ddops("rollback")
     assert ran.code == 4, "users do not reach known-good"

@@ -97,7 +97,7 @@ def test_an_operation_without_its_supervisor_is_told_and_ended(served: ServiceHo
     told = subprocess.run(served.argv("status"), env=served.environment, capture_output=True, text=True, check=False)
     assert "supervisor  inactive: nobody watches the service" in told.stdout
     assert "because     a deploy is under way; " in told.stdout
-    assert "hint: ddops rollback --service lab" in told.stderr, "it does not go on by itself"
+    assert "hint: ddops rollback --host stub --service lab" in told.stderr, "it does not go on by itself"
 
     assert served.ddops("rollback").code == 0
     assert served.finish(client)[0] == 3
