@@ -51,11 +51,17 @@ def show(made: Plan, say: Callable[[str], None]) -> None:
     else:
         row("stack", f"SGLang {made.profile.sglang}, the environment and the model are there")
     row("overlay", f"sha256 {plan['overlay'][:12]}")
-    row("exposure", f"{plan['exposure'] or 'not known'} (systemd-analyze security: 0 sandboxed, 10 not at all)")
+    row("exposure", _exposure(plan["exposure"]))
     if made.differences is not None:
         against = "all: nothing is live" if plan["live"] is None else "none against the live release"
         _changes(made.differences, against, say)
     say(f"  no service: {made.no_service()}; then a soak of {plan['soak_s']:g} s with users on it")
+
+
+def _exposure(told: str | None) -> str:
+    if told is None:
+        return "not known: systemd tells it from 250 on"
+    return f"{told} (systemd-analyze security: 0 sandboxed, 10 not at all)"
 
 
 def _changes(differences: list[Difference], none: str, say: Callable[[str], None]) -> None:

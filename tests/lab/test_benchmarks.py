@@ -33,15 +33,15 @@ def test_every_benchmark_runs_and_gives_plausible_figures(
             assert all(math.isfinite(v) for v in figure.values), figure
 
     start = _medians(found["startup"])
-    assert 0 < start["ddops --version"] < start["ddops --help"]
-    assert all(0 < start[f"{verb}: first word"] < start[f"{verb}: host named"] for verb in startup.SAYING)
+    assert {"ddops --version", "ddops --help"} < start.keys()
+    assert all(seconds > 0 for seconds in start.values())
     rest = _medians(found["supervisor"])
     assert 5 < rest["its own share of it (PSS)"] < rest["resident memory (RSS)"]
     own = _medians(found["overhead"])
     assert 0 < own["a change, own overhead"] < own["a change, whole"]
     assert own["  step load"] > 0
     trips = _medians(found["round_trips"])
-    assert trips["fabric, true"] > trips["TCP connect (proves the slope: 1)"] > 0.5
+    assert trips["deploy, a change"] > trips["TCP connect (proves the slope: 1)"] > 0.5
     assert 0 < _medians(found["kill"])["fault line to process gone"] < 60_000
 
     figures.show("a title", found["startup"], as_json=True)

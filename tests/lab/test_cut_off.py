@@ -55,7 +55,7 @@ def test_a_host_that_falls_silent_is_noticed_in_a_call_that_does_not_stream(adop
         except Unreachable as error:
             lost.append(error)
 
-    adopted.on("systemctl", "kill", "-s", "STOP", "--kill-whom=main", "sglang.service")
+    adopted.on("systemctl", "kill", "-s", "STOP", "--kill-who=main", "sglang.service")
     client = adopted.start("status")  # it waits for an answer of the engine, half a minute at most
     wait_for(lambda: ":8000" in adopted.on("ss", "-tnH", "state", "established"), 20, "the agent asks the engine")
     with socket_of(client.pid, 22) as connection:

@@ -152,12 +152,12 @@ def test_a_full_disk_does_not_stop_the_way_back(served: ServiceHost) -> None:
 
 
 def test_a_known_good_that_hangs_is_found_before_the_front_is_closed(served: ServiceHost) -> None:
-    served.on("systemctl", "kill", "-s", "STOP", "--kill-whom=main", "lab-0001.service")
+    served.on("systemctl", "kill", "-s", "STOP", "--kill-who=main", "lab-0001.service")
     profile = served.profile
     ran = served.ddops("deploy", profile, "--budget", "12", "--soak", "0.5s")
     assert ran.code == 5, ran
     assert "known-good does not serve" in ran.document["reason"]["what"]
-    served.on("systemctl", "kill", "-s", "CONT", "--kill-whom=main", "lab-0001.service")
+    served.on("systemctl", "kill", "-s", "CONT", "--kill-who=main", "lab-0001.service")
     assert served.ask() == "Paris"
 
 

@@ -108,7 +108,7 @@ def test_an_overlay_that_does_not_report_is_not_promoted(served: ServiceHost) ->
 def test_an_engine_that_ends_in_the_soak_is_rolled_back(served: ServiceHost) -> None:
     client = served.start("deploy", "lab", "--budget", "12", "--soak", "60s")
     wait_for(lambda: served.began("soak", DEPLOY), 20, "the soak")
-    served.on("systemctl", "kill", "-s", "TERM", "--kill-whom=main", "lab-0002.service")
+    served.on("systemctl", "kill", "-s", "TERM", "--kill-who=main", "lab-0002.service")
     code, document = served.finish(client)
 
     assert code == 3

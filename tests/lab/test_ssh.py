@@ -212,7 +212,8 @@ def locked_key(host: ServiceHost, folder: Path) -> Path:
     """Returns a key that root may log in with and that needs the passphrase."""
     path = folder / "locked key"
     subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", WORDS, "-f", str(path)], check=True)
-    host.on("sh", "-c", f"echo '{Path(f'{path}.pub').read_text().strip()}' >> /root/.ssh/authorized_keys")
+    key = Path(f"{path}.pub").read_text().strip()
+    host.on("sh", "-c", f"mkdir -p -m 700 /root/.ssh; echo '{key}' >> /root/.ssh/authorized_keys")
     return path
 
 
