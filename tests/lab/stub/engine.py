@@ -151,7 +151,7 @@ class Engine(BaseHTTPRequestHandler):
         meta = {
             "completion_tokens": n,
             "input_token_logprobs": [[None, token, None] for token in ids],
-            "output_token_logprobs": [[best[0][0], token, None] for token, best in zip(out, top, strict=True)],
+            "output_token_logprobs": [[best[0][0], token, None] for token, best in zip(out, top)],
             "output_top_logprobs": top,
         }
         if self.server.speculates and n == len(out):
