@@ -129,6 +129,7 @@ def test_a_unit_of_a_package_with_a_wrapper_and_everybodys_drop_ins_is_taken_ove
     manifest = json.loads(stub.file(f"{STATE}/releases/0000/manifest.json") or "")
     assert manifest["engine"] == {
         "host": "127.0.0.1", "port": 8000, "python": "/opt/stub/bin/python", "model": "/opt/stub/model",
+        "drafter": None,
         "speculates": False,
     }  # fmt: skip
     assert len(manifest["files"]) == 4
