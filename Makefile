@@ -4,7 +4,7 @@ VENV ?= .venv
 # lab tests wait more than they work
 WORKERS ?= 3
 
-.PHONY: demo test lint types unit overlay lab clean
+.PHONY: demo test lint types unit overlay lab distributions clean
 
 demo: $(VENV)/ready
 	$(VENV)/bin/ddops lab demo
@@ -37,6 +37,15 @@ lab: $(VENV)/ready-dev
 	$(VENV)/bin/pytest -m lab tests/lab/test_hosts.py  # alone: it compares all that a lab may leave on this machine
 	$(VENV)/bin/pytest -m "lab and engine"  # alone too: the real SGLang needs the machine
 	$(VENV)/bin/pytest -m "lab and not engine" --ignore tests/lab/test_hosts.py -n $(WORKERS)
+	# what hangs most on systemd, journald and Python, with others of each
+	DDOPS_LAB_DISTRIBUTION=trixie $(VENV)/bin/pytest tests/lab/test_watching.py tests/lab/test_sandbox.py -n $(WORKERS)
+
+# the whole scripted lab on each other distribution; not in 'make test': a quarter of an hour each
+distributions: $(VENV)/ready-dev
+	for each in bullseye trixie jammy noble; do \
+	  DDOPS_LAB_DISTRIBUTION=$$each $(VENV)/bin/pytest -m "lab and not engine" --ignore tests/lab/test_hosts.py \
+	    -n $(WORKERS) || exit 1; \
+	done
 
 $(VENV)/ready: pyproject.toml
 	$(PYTHON) -c 'import ensurepip' 2>/dev/null || (apt-get update -q && apt-get install -y -q python3-venv)

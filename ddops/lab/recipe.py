@@ -3,25 +3,10 @@
 A change of anything here changes `digest()`, and so the name of the cached tree.
 """
 
-from typing import NamedTuple
-
 DISTRIBUTION = "bookworm"
-
-
-class Distribution(NamedTuple):
-    """A release of Debian or Ubuntu, and the Python that it has."""
-
-    of: str
-    python: str
-
-
-DISTRIBUTIONS = {
-    "bullseye": Distribution("debian", "3.9"),
-    "bookworm": Distribution("debian", "3.11"),
-    "trixie": Distribution("debian", "3.13"),
-    "jammy": Distribution("ubuntu", "3.10"),
-    "noble": Distribution("ubuntu", "3.12"),
-}
+# what hosts can run, with the Python that comes with it
+DISTRIBUTIONS = {"bullseye": "3.9", "bookworm": "3.11", "trixie": "3.13", "jammy": "3.10", "noble": "3.12"}
+UBUNTU = ("jammy", "noble")
 
 PACKAGES = (
     # the machine

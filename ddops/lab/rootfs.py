@@ -88,7 +88,7 @@ def _sources(distribution: str, work: Path) -> list[str]:
         file = Path("/etc/apt") / name
         if file.exists() and distribution in file.read_text():
             return [str(file)]
-    if recipe.DISTRIBUTIONS[distribution].of == "debian":
+    if distribution not in recipe.UBUNTU:
         return []
     archive = f"[signed-by={keyring.ubuntu(work)}] {keyring.ARCHIVE}"
     return [f"deb {archive} {distribution}{part} main universe" for part in ("", "-updates", "-security")]

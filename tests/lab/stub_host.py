@@ -16,7 +16,7 @@ from ddops.lab.options import Bind, Disk, HostOptions
 
 from .service_host import ServiceHost, environment, wait_for
 
-PACKAGES = f"lib/python{recipe.DISTRIBUTIONS[LabConfig.from_environment().distribution].python}/site-packages"
+PACKAGES = f"lib/python{recipe.DISTRIBUTIONS[LabConfig.from_environment().distribution]}/site-packages"
 _PYTHON, _MODEL = "/opt/stub/bin/python", "/opt/stub/model"
 
 
