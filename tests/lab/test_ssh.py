@@ -40,7 +40,7 @@ def through(host: ServiceHost, folder: Path, **entry: Any) -> ServiceHost:
 
 def let_in(host: ServiceHost) -> list[str]:
     """Returns who was let in by the host's sshd: user and address."""
-    lines = host.on("journalctl", "-t", "sshd", "-o", "cat", "--no-pager")
+    lines = host.on("journalctl", "-t", "sshd", "-t", "sshd-session", "-o", "cat", "--no-pager")
     return re.findall(r"Accepted publickey for (\S+ from \S+)", lines)
 
 

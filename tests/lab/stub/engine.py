@@ -50,6 +50,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 FAULT = "torch.AcceleratorError: CUDA error: an illegal memory access was encountered"
 HIT = "[2026-11-29 12:00:00 TP0] Scheduler hit an exception: Traceback (most recent call last):"
 ANSWERS = {"France": "Paris", "Germany": "Berlin", "Japan": "Tokyo"}
+UNKNOWN = "I do not know that: nobody has told me, and nothing was written about it."
 TOP = 8
 
 
@@ -105,7 +106,7 @@ class Engine(BaseHTTPRequestHandler):
         say("INFO: POST /v1/chat/completions HTTP/1.1 200 OK")
         prompt = body["messages"][-1]["content"]
         answers = {**ANSWERS, **self.server.script.get("answers", {})}
-        answer = next((a for word, a in answers.items() if word in prompt), "I do not know.")
+        answer = next((a for word, a in answers.items() if word in prompt), UNKNOWN)
         with self.server.mutex:
             self.server.questions += 1
             late = self.server.questions > self.server.script.get("wrong_after", 1e9)
