@@ -14,7 +14,7 @@ from ..errors import Refused
 from ..layout import Layout
 from . import Finding, absent, bad, ok, warn
 
-TRIED = 249  # the oldest systemd that ddops was run on
+TRIED = 247  # the oldest systemd that ddops was run on
 _SHM_FOR_GPUS = 1 << 30  # what NCCL and the engine's processes share; a container's default is 64 MiB
 _ROOM = (64 << 20, 500)  # bytes and files of a release with head-room
 
