@@ -42,7 +42,7 @@ lab: $(VENV)/ready-dev
 
 # the whole scripted lab on each other distribution; not in 'make test': a quarter of an hour each
 distributions: $(VENV)/ready-dev
-	for each in bullseye trixie jammy noble; do \
+	for each in trixie jammy noble; do \
 	  DDOPS_LAB_DISTRIBUTION=$$each $(VENV)/bin/pytest -m "lab and not engine" --ignore tests/lab/test_hosts.py \
 	    -n $(WORKERS) || exit 1; \
 	done

@@ -23,6 +23,7 @@ PREFIX = "ddops-sandbox-"
 _STARTED = b"ddops-sandbox: started\n"
 _START_S = 30.0  # systemd's own time to make the unit, on a host that is busy
 
+OLDEST = 248  # the first systemd that knows all of the properties; an older one makes no sandbox
 # an empty root, so that what is bound into it is all there is: TemporaryFileSystem=/ is ignored (systemd 252)
 ROOT = Path("/run/ddops-sandbox")
 _LINKS = {"bin": "usr/bin", "lib": "usr/lib", "lib64": "usr/lib64"}
@@ -116,7 +117,7 @@ def run(words: list[str], given: bytes, limits: Limits) -> Ran:
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
-            env={k: v for k, v in os.environ.items() if k != "NOTIFY_SOCKET"},
+            env={**{k: v for k, v in os.environ.items() if k != "NOTIFY_SOCKET"}, "SYSTEMD_LOG_COLOR": "0"},
         )
     except OSError as error:
         raise SystemdError("systemd-run cannot be started", str(error)) from None

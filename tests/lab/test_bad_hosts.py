@@ -132,7 +132,7 @@ def test_a_unit_that_cannot_be_adopted_is_named_and_nothing_is_installed(stub: S
         assert told(stub.ddops("adopt", "sglang"))["what"] == "ddops-supervisor@lab.service is masked"
     stub.on("systemctl", "unmask", "ddops-supervisor@lab.service")
 
-    stub.on("mv", f"{MASK}/sglang.service", "/usr/lib/systemd/system/")
+    stub.on("mv", f"{MASK}/sglang.service", "/lib/systemd/system/")
     masked(stub, "sglang.service")
     with unchanged(stub):
         said = told(stub.ddops("adopt", "sglang"))

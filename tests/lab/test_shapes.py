@@ -50,7 +50,7 @@ def test_a_unit_that_could_not_be_brought_back_is_refused_and_goes_on(stub: Serv
     stub.on("systemd-run", "--unit=passing", "sleep", "1000")
     assert "put it under /etc" in refused(stub, "passing", "gone at the next boot")
     put(stub, f"{ETC}/one@.service", "[Service]", "ExecStart=sleep 1000")
-    stub.on("cp", "/usr/bin/sleep", "/usr/local/bin/docker")
+    stub.on("cp", "/bin/sleep", "/usr/local/bin/docker")
     put(stub, f"{ETC}/box.service", "[Service]", "ExecStart=/usr/local/bin/docker 1000")
     put(stub, f"{ETC}/shell.service", "[Service]", "ExecStart=sleep 1000")
     loaded(stub)

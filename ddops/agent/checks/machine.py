@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from .. import commands, releases, systemd
+from .. import commands, releases, sandbox, systemd
 from ..errors import Refused
 from ..layout import Layout
 from . import Finding, absent, bad, ok, warn
@@ -36,6 +36,9 @@ def init() -> list[Finding]:
         return [warn("systemd", text.splitlines()[0] if text else "silent", "its version is not known")]
     if int(found[1]) < TRIED:
         return [warn("systemd", f"version {found[1]}", f"ddops was run on {TRIED} and newer alone", "ddops lab demo")]
+    if int(found[1]) < sandbox.OLDEST:
+        why = f"no sandbox before {sandbox.OLDEST}: 'ddops eval coding', and a gate of that name, run no program"
+        return [warn("systemd", f"version {found[1]}", why, "leave coding out of the profile's gates.suites")]
     return [ok("systemd", f"version {found[1]}")]
 
 
