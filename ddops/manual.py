@@ -27,7 +27,8 @@ def codes() -> str:
 
 def variables() -> str:
     """Returns the DDOPS_* variables with what each stands for, in 80 columns."""
-    return "\n".join(_row(name, text, 20) for name, text in settings.VARIABLES.items())
+    indent = max(map(len, settings.VARIABLES)) + 2
+    return "\n".join(_row(name, text, indent) for name, text in settings.VARIABLES.items())
 
 
 def _row(name: str, text: str, indent: int) -> str:

@@ -51,7 +51,7 @@ _OF_LAB = {
     "DDOPS_LAB_DIR": "where a lab keeps its hosts; each lab has its own",
     "DDOPS_LAB_NET": "first three octets of a lab's network; each has its own",
     "DDOPS_LAB_NETNS": "the network namespace that holds a lab's bridge",
-    "DDOPS_LAB_DISTRIBUTION": "what new lab hosts run: bullseye, bookworm (that of the engine), trixie, jammy, noble",
+    "DDOPS_LAB_DISTRIBUTION": "what new lab hosts run, such as trixie or noble",
     "DDOPS_LAB_CACHE": "what labs share: root file system, CPU engine, model",
 }
 VARIABLES = {
