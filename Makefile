@@ -37,9 +37,6 @@ lab: $(VENV)/ready-dev
 	$(VENV)/bin/pytest -m lab tests/lab/test_hosts.py  # alone: it compares all that a lab may leave on this machine
 	$(VENV)/bin/pytest -m "lab and engine"  # alone too: the real SGLang needs the machine
 	$(VENV)/bin/pytest -m "lab and not engine" --ignore tests/lab/test_hosts.py -n $(WORKERS)
-	# what hangs most on systemd, journald and Python, with others of each
-	DDOPS_LAB_DISTRIBUTION=trixie $(VENV)/bin/pytest tests/lab/test_watching.py tests/lab/test_sandbox.py \
-	  -k "sandbox or exit_0 or scheduler_that_is_gone or supervisor_was_dead" -n $(WORKERS)
 
 # the whole scripted lab on each other distribution; not in 'make test': a quarter of an hour each
 distributions: $(VENV)/ready-dev
