@@ -20,14 +20,13 @@ PARTS = ("front.socket", "front.service")
 
 
 def install(layout: Layout, release: Release) -> None:
-    """Puts the release's front units under /etc where they differ."""
+    """Puts the release's front units under /etc where they differ, and has systemd know them."""
     if not release.front:
         return
-    changed = [
-        systemd.install(f"{layout.name}-{part}", (release.directory / f"{layout.name}-{part}").read_bytes())
-        for part in PARTS
-    ]
-    if any(changed):
+    units = [f"{layout.name}-{part}" for part in PARTS]
+    changed = [systemd.install(unit, (release.directory / unit).read_bytes()) for unit in units]
+    # written in an earlier life, which ended before systemd read it: then nothing differs any more
+    if any(changed) or any(unit.needs_reload for unit in systemd.shown(*units)):
         systemd.daemon_reload()
 
 

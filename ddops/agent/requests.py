@@ -59,7 +59,8 @@ def install_supervisor(layout: Layout, unit_text: str, agent: bytes, notify: dic
         if changed:
             durable.write(layout.agent, agent)
         notices.send_to(layout, notify)
-        if systemd.install(SUPERVISOR_UNIT, unit_text.encode()):
+        # one that needs a reload was written by somebody who did not come to it
+        if systemd.install(SUPERVISOR_UNIT, unit_text.encode()) or supervisor.needs_reload:
             changed = True
             systemd.daemon_reload()
         wanted = BOOT_WANTS / layout.supervisor

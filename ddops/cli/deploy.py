@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -75,6 +74,7 @@ def command(
     from .. import settings
     from ..errors import UsageError
     from . import output, planned, target
+    from .agreeing import agreed
     from .outcome import tell
     from .progress import Progress
 
@@ -112,10 +112,7 @@ def command(
         return 0
     if made.unchanged:
         return tell("deploy", _unchanged(made), as_json=as_json)
-    if sys.stdin.isatty() and sys.stderr.isatty() and not yes and not typer.confirm("deploy?", err=True):
-        output.say("nothing was changed")
-        if as_json:
-            output.document({"outcome": "declined", "plan": made.describe(), "exit_code": 0})
+    if not agreed("deploy?", made.describe(), yes=yes, as_json=as_json):
         return 0
     return tell("deploy", operation.run(agent, connect, made, Progress(), patience_s), as_json=as_json)
 

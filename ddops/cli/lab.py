@@ -55,8 +55,10 @@ def engine(as_json: Json = False) -> None:
     from ddops.lab import deps as lab_deps
     from ddops.lab import engine as lab_engine
 
+    config = _lab().config
+    lab_engine.must_fit(config.distribution)
     lab_deps.install(_report)
-    cache = _lab().config.cache
+    cache = config.cache
     lab_engine.build(cache, _report)
     _done("ready: hosts that are made from now on have it", {"binds": lab_engine.binds(cache)}, as_json)
 
@@ -222,11 +224,11 @@ def _lab() -> "Lab":
 
 
 def _engine_binds(lab: "Lab") -> "list[Bind]":
-    """The engine and model that were built into the cache, if any; the engine's Python is one distribution's."""
-    from ddops.lab import engine, recipe
+    """The engine and model that were built into the cache, if any."""
+    from ddops.lab import engine
     from ddops.lab.options import Bind
 
-    if lab.config.distribution != recipe.DISTRIBUTION:
+    if not engine.fits(lab.config.distribution):
         return []
     found = [Bind(Path(source), target) for source, target in engine.binds(lab.config.cache)]
     return [bind for bind in found if bind.source.exists()]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 from typing import Annotated
 
@@ -82,6 +81,7 @@ def command(
     from ..sweep.stopping import Limits
     from ..sweep.trying import Setup
     from . import output, reading, sweeping, swept, target
+    from .agreeing import agreed
     from .progress import Progress
 
     effective = settings.resolve(profile, site, host, settings.Asked())
@@ -108,10 +108,7 @@ def command(
         sweeping.show_plan(made, output.data if dry_run else output.say, limits.seconds)
     if dry_run:
         return 0
-    if sys.stdin.isatty() and sys.stderr.isatty() and not yes and not typer.confirm("sweep?", err=True):
-        output.say("nothing was changed")
-        if as_json:
-            output.document({"outcome": "declined", "plan": made.describe(), "exit_code": 0})
+    if not agreed("sweep?", made.describe(), yes=yes, as_json=as_json):
         return 0
     shown = sweeping.Sweeping(Progress(), made, as_json=as_json)
     found, ended = conducting.conduct(made, study, limits, shown, fresh=fresh)

@@ -11,7 +11,7 @@ from typing import Any
 import httpx
 
 from ddops import profile as profiles
-from ddops.lab import deps, engine, hand_made, recipe
+from ddops.lab import deps, engine, hand_made
 from ddops.lab.errors import LabError
 from ddops.lab.lab import Lab
 from ddops.lab.options import Bind, HostOptions
@@ -26,13 +26,8 @@ def run(lab: Lab, report: Callable[[str], None]) -> float:
     Raises LabError for the first thing that did not happen.
     """
     began = time.monotonic()
+    engine.must_fit(lab.config.distribution)
     deps.install(report)
-    if lab.config.distribution != recipe.DISTRIBUTION:
-        raise LabError(
-            f"no engine for {lab.config.distribution}",
-            f"it is built with the Python of {recipe.DISTRIBUTION}",
-            "unset DDOPS_LAB_DISTRIBUTION",
-        )
     engine.build(lab.config.cache, report)
     profile = profiles.load("lab")
     lab.down(HOST)

@@ -18,7 +18,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from ddops.lab import drafter, model, once
+from ddops.lab import drafter, model, once, recipe
 from ddops.lab.command import run
 from ddops.lab.errors import LabError
 
@@ -54,6 +54,21 @@ def build(cache: Path, report: Callable[[str], None]) -> None:
     if once.make(engine, lambda folder: _fill(folder, cache / "engine.log", report)):
         report(f"built {engine} in {time.monotonic() - began:.0f} s")
     model.build(cache, engine / "bin/python", report)
+
+
+def fits(distribution: str) -> bool:
+    """Says whether hosts of that distribution can run it: it is bound to one Python."""
+    return distribution == recipe.DISTRIBUTION
+
+
+def must_fit(distribution: str) -> None:
+    """Raises LabError where hosts of that distribution cannot run it."""
+    if not fits(distribution):
+        raise LabError(
+            f"no engine for {distribution}",
+            f"it is built with the Python of {recipe.DISTRIBUTION}",
+            "unset DDOPS_LAB_DISTRIBUTION",
+        )
 
 
 def path(cache: Path) -> Path:

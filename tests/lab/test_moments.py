@@ -12,6 +12,8 @@ from .service_host import STATE, ServiceHost, wait_for
 pytestmark = pytest.mark.lab
 
 DEPLOY = 3  # the operation after the adoption and the first deploy
+UNITS = "/etc/systemd/system"
+SUPERVISOR = "ddops-supervisor@lab.service"
 STEPS = (
     *("preflight", "drain", "stop", "switch", "load", "ready"),
     *("smoke", "lossless", "acceptance", "throughput", "open", "soak", "promote"),
@@ -51,6 +53,35 @@ def test_client_and_supervisor_killed_at_every_step(served: ServiceHost, steps: 
         assert sum(e["event"] == "taken-up" for e in served.steps(DEPLOY + n)) == 2
         assert served.starts(f"lab-{2 + n:04d}.service") == 1, f"killed at {step}"
         served.assert_whole(2 + n)
+
+
+def written_but_not_read(host: ServiceHost, unit: str, old: str, new: str) -> None:
+    """Leaves a unit's file as it is, and systemd with an earlier text of it: somebody died between the two."""
+    path = f"{UNITS}/{unit}"
+    text = host.file(path) or ""
+    assert old in text
+    host.write(path, text.replace(old, new))
+    host.on("systemctl", "daemon-reload")
+    if unit.startswith("ddops-supervisor"):
+        host.on("systemctl", "restart", SUPERVISOR)
+    host.write(path, text)
+
+
+def test_a_unit_that_was_written_and_not_read_is_read(served: ServiceHost) -> None:
+    """The front's, by a supervisor that was killed in between, and the supervisor's own, by an agent that was."""
+    written_but_not_read(served, "lab-front.socket", "ListenStream=0.0.0.0:8000", "ListenStream=0.0.0.0:8123")
+    ran = served.deploy(12)
+    assert ran.code == 0, ran
+    served.assert_whole(2)
+
+    written_but_not_read(served, "ddops-supervisor@.service", "[Service]", "[Service]\nEnvironment=EARLIER=1")
+    environment = f"/proc/{served.main_pid(SUPERVISOR)}/environ"
+    assert "EARLIER=1" in (served.file(environment) or "")
+    ran = served.deploy(13)
+    assert ran.code == 0, ran
+    environment = f"/proc/{served.main_pid(SUPERVISOR)}/environ"
+    assert "EARLIER=1" not in (served.file(environment) or "")
+    served.assert_whole(3)
 
 
 @pytest.mark.parametrize("steps", [STEPS[0::3], STEPS[1::3], STEPS[2::3]])
