@@ -33,7 +33,7 @@ from ddops.lab.lab import Lab
 from ddops.lab.options import Bind, HostOptions
 from ddops.lab.waiting import until as came_true
 
-from . import stub_host
+from . import stub_host, watching
 from .service_host import ServiceHost, environment, wait_for
 
 Until = Callable[[Callable[[], bool], float], None]
@@ -127,6 +127,15 @@ def served(adopted: ServiceHost) -> ServiceHost:
     """The same host after release 1, budget 8, was promoted."""
     ran = adopted.deploy(8)
     assert ran.code == 0, ran.stderr
+    return adopted
+
+
+@pytest.fixture
+def watched(adopted: ServiceHost) -> ServiceHost:
+    """A host with release 1 as known-good, whose site has a command that is told of incidents."""
+    watching.tell(adopted, command=["sh", "-c", "cat >> /run/told; echo >> /run/told"])
+    ran = adopted.deploy(8)
+    assert ran.code == 0, ran
     return adopted
 
 

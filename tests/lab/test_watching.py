@@ -1,25 +1,17 @@
-"""After promotion: a fault is acted on once, by the policy, with brakes, and somebody is told."""
+"""After promotion: a fault is found, acted on by the policy, and somebody is told."""
 
 from __future__ import annotations
 
-import contextlib
 import json
-import re
 from pathlib import Path
 from typing import Any
 
-import httpx
 import pytest
-import yaml
-
-from ddops import resources
 
 from .service_host import STATE, ServiceHost, wait_for
+from .watching import LINE, NEW, SUPERVISOR, deploy_with, has_looked, incidents, log, order, seen, tell, told
 
 pytestmark = pytest.mark.lab
-
-SUPERVISOR = "ddops-supervisor@lab.service"
-
 
 # answers 503 once, then keeps what it is sent
 HOOK = """
@@ -37,155 +29,6 @@ http.server.HTTPServer(("127.0.0.1", 9911), Hook).serve_forever()
 """
 
 
-# what the engine prints of a request, and of its steps
-NEW = ("[2026-11-29 12:00:00 TP0] Prefill batch, #new-seq: 1, #new-token: 9, #running-req: 0, #queue-req: 0",)
-LINE = "[2026-11-29 12:00:00 TP0] Decode batch, #running-req: 1, accept len: {:.2f}, cpu graph: False, #queue-req: 0"
-
-
-def log(served: ServiceHost, *lines: str) -> None:
-    """Has the live engine print lines."""
-    order(served, "log\n" + "\n".join(lines))
-
-
-def incidents(served: ServiceHost) -> list[dict[str, Any]]:
-    return [json.loads(line) for line in (served.file(f"{STATE}/incidents.jsonl") or "").splitlines()]
-
-
-def told(served: ServiceHost) -> list[dict[str, Any]]:
-    """What the site's command was given."""
-    return [json.loads(line) for line in (served.file("/run/told") or "").splitlines()]
-
-
-def seen(served: ServiceHost) -> dict[str, Any]:
-    """What the supervisor has noted of the engine under watch."""
-    return json.loads(served.file("/run/ddops/lab/seen") or "{}")  # type: ignore[no-any-return]
-
-
-def has_looked(served: ServiceHost) -> None:
-    """Waits until the supervisor has gone through its rounds: each begins with a word to systemd."""
-
-    def round_of() -> str:
-        return served.show(SUPERVISOR, "WatchdogTimestampMonotonic")["WatchdogTimestampMonotonic"]
-
-    for _ in range(3):
-        before = round_of()
-        wait_for(lambda b=before: round_of() != b, 20, "the watch looks")
-
-
-def order(served: ServiceHost, what: str) -> None:
-    """Has the live engine do something, as a user of the public port."""
-    body = {"messages": [{"role": "user", "content": f"now: {what}"}]}
-    assert httpx.post(f"{served.url}/v1/chat/completions", json=body, timeout=60).status_code == 200
-
-
-DRILL = ("--drill", "illegal-access", "--drill-after", "2000")  # far more steps than gates and soak take
-
-
-def reach_the_drill(served: ServiceHost) -> None:
-    """Has the live engine take more verify steps than its drill waits for, as a user of the public port."""
-    body = {"text": "Once upon a time", "sampling_params": {"max_new_tokens": 5000}}
-    with contextlib.suppress(httpx.HTTPError):
-        httpx.post(f"{served.url}/generate", json=body, timeout=20)
-
-
-def deploy_with(served: ServiceHost, folder: Path, budget: int, *more: str, answer: float = 30, **policy: Any) -> None:
-    """Promotes a release whose profile has another policy, and another deadline for one answer."""
-    values = yaml.safe_load((resources.folder("profiles") / "lab.yaml").read_text())
-    values["watch"].update(policy)
-    values["deadlines"]["answer"] = answer
-    path = folder / f"own-{budget}.yaml"
-    path.write_text(yaml.safe_dump(values))
-    served.profile = str(path)
-    ran = served.deploy(budget, *more)
-    assert ran.code == 0, ran
-
-
-@pytest.fixture
-def watched(adopted: ServiceHost) -> ServiceHost:
-    """A host with release 1 as known-good, whose site has a command that is told of incidents."""
-    tell(adopted, command=["sh", "-c", "cat >> /run/told; echo >> /run/told"])
-    ran = adopted.deploy(8)
-    assert ran.code == 0, ran
-    return adopted
-
-
-def tell(host: ServiceHost, **ways: Any) -> None:
-    """Sets the site's notify."""
-    site = Path(host.environment["DDOPS_SITE"])
-    site.write_text(yaml.safe_dump({**yaml.safe_load(site.read_text()), "notify": ways}))
-
-
-def test_a_drill_restarts_once_and_its_repeat_only_pages(watched: ServiceHost, tmp_path: Path) -> None:
-    deploy_with(watched, tmp_path, 12, *DRILL)
-    reach_the_drill(watched)
-    wait_for(lambda: watched.starts("lab-0002.service") == 2, 20, "the engine is started anew")
-    wait_for(lambda: watched.ask() == "Paris", 20, "users are answered again")
-    assert wait_for(lambda: watched.outcome(4), 20, "the restart has ended")["outcome"] == "restarted"
-    watched.assert_whole(2)
-
-    reach_the_drill(watched)
-    second = wait_for(lambda: incidents(watched)[1:], 20, "the second fault is known")[0]
-    assert (second["rule"], second["action"]) == ("illegal-memory-access", "page")
-    assert second["because"].startswith("the restart of 20")
-    wait_for(lambda: len(told(watched)) == 2, 10, "both were told")
-    assert [n["action"] for n in told(watched)] == ["restart", "page"]
-    assert watched.starts("lab-0002.service") == 2
-    assert watched.outcome(5) is None
-
-    assert watched.ddops("rollback").code == 0
-    watched.assert_whole(2)
-
-
-def test_a_repeat_rolls_back_where_the_policy_says_so_and_never_to_a_drill(
-    watched: ServiceHost, tmp_path: Path
-) -> None:
-    deploy_with(watched, tmp_path, 12, *DRILL)
-    deploy_with(watched, tmp_path, 13, *DRILL, on_repeat="rollback")
-    reach_the_drill(watched)
-    assert wait_for(lambda: watched.outcome(5), 30, "the engine was started anew")["outcome"] == "restarted"
-    wait_for(lambda: watched.ask() == "Paris", 20, "users are answered again")
-    reach_the_drill(watched)
-    assert wait_for(lambda: watched.outcome(6), 30, "the host rolled back")["release"]["release"] == 1
-    assert [i["action"] for i in incidents(watched)] == ["restart", "rollback"]
-    watched.assert_whole(1)
-
-
-def test_a_scheduler_that_is_gone_under_a_living_parent_is_found(watched: ServiceHost) -> None:
-    order(watched, "lose the scheduler")
-    wait_for(lambda: watched.outcome(3), 40, "the engine was started anew")
-    assert [i["rule"] for i in incidents(watched)] == ["scheduler-gone"]
-    assert watched.starts("lab-0001.service") == 2
-    watched.assert_whole(1)
-
-
-def test_a_scheduler_that_is_lost_while_a_deploy_ends_is_found(adopted: ServiceHost) -> None:
-    """Between the last look of the operation and the first one of the watch after it."""
-    client = adopted.start_deploy(8)
-    held = adopted.at_step("STOP", 2, "promote")
-    assert held.wait(120) == 0
-    order(adopted, "lose the scheduler")
-    adopted.on("systemctl", "kill", "-s", "CONT", SUPERVISOR)
-    assert adopted.finish(client)[0] == 0
-    wait_for(lambda: adopted.outcome(3), 40, "the engine was started anew")
-    assert [i["rule"] for i in incidents(adopted)] == ["scheduler-gone"]
-    adopted.assert_whole(1)
-
-
-def test_a_scheduler_that_is_lost_while_no_supervisor_lives_is_found(watched: ServiceHost) -> None:
-    """A supervisor that starts with the host sees the engine before it has schedulers."""
-    watched.script(w9={"load_s": 12})
-    watched.lab.reboot(watched.name)
-    first = wait_for(lambda: seen(watched), 60, "the loading engine is watched")
-    assert first["schedulers"] == []
-    wait_for(lambda: seen(watched)["schedulers"], 60, "its scheduler is known")
-    watched.on("systemctl", "stop", SUPERVISOR)
-    order(watched, "lose the scheduler")
-    watched.on("systemctl", "start", SUPERVISOR)
-    wait_for(lambda: watched.outcome(3), 40, "the engine was started anew")
-    assert [i["rule"] for i in incidents(watched)] == ["scheduler-gone"]
-    watched.assert_whole(1)
-
-
 def test_an_exit_0_in_the_night_is_paged(watched: ServiceHost) -> None:
     """systemd calls it a success, and nothing tells whether it would happen again."""
     order(watched, "exit 0")
@@ -194,20 +37,6 @@ def test_an_exit_0_in_the_night_is_paged(watched: ServiceHost) -> None:
     assert {n["action"] for n in told(watched)} == {"page"}
     assert watched.starts("lab-0001.service") == 1
     assert watched.ddops("status").code == 9
-
-
-def test_a_rollback_joins_the_restart_that_is_under_way(watched: ServiceHost) -> None:
-    held = watched.at_step("STOP", 3, "return")
-    watched.on("systemctl", "kill", "-s", "KILL", "lab-0001.service")
-    assert held.wait(120) == 0
-    ran = watched.ddops("rollback", "--no-wait")
-    assert (ran.code, ran.document["operation"], ran.document["joined"]) == (10, 3, "restart by the supervisor")
-
-    watched.on("systemctl", "kill", "-s", "CONT", SUPERVISOR)
-    assert wait_for(lambda: watched.outcome(3), 30, "the restart has ended")["outcome"] == "restarted"
-    assert watched.outcome(4) is None
-    assert watched.starts("lab-0001.service") == 2
-    watched.assert_whole(1)
 
 
 @pytest.mark.parametrize(("script", "rule"), [({"wrong_after": 30}, "wrong-answer"), ({"mute_after": 30}, "no-decode")])
@@ -220,65 +49,6 @@ def test_answers_that_are_wrong_or_do_not_come_are_found(
     assert incidents(watched)[0]["rule"] == rule
     assert wait_for(lambda: watched.outcome(4), 40, "the host rolled back")["kind"] == "rollback"
     watched.assert_whole(1)
-
-
-def test_a_rollback_never_returns_to_a_release_that_it_left(watched: ServiceHost, tmp_path: Path) -> None:
-    deploy_with(watched, tmp_path, 12, *DRILL, on_fault="rollback")
-    reach_the_drill(watched)
-    wait_for(lambda: watched.outcome(4), 30, "the host rolled back")
-    watched.assert_whole(1)
-    deploy_with(watched, tmp_path, 13, on_fault="rollback")
-    order(watched, "fault")
-    assert wait_for(lambda: watched.outcome(6), 30, "the host rolled back")["release"]["release"] == 1
-    assert incidents(watched)[-1]["action"] == "rollback"
-    watched.assert_whole(1)
-
-
-def test_a_pause_stops_action_and_deploys_until_it_is_ended(watched: ServiceHost) -> None:
-    assert watched.ddops("pause", "--reason", "moving racks").code == 0
-    refused = watched.deploy(12)
-    assert (refused.code, refused.document["reason"]["why"]) == (5, "moving racks")
-    longer = watched.ddops("pause", "--reason", "racks still moving", "--for", "1h")
-    assert longer.document["replaces"]["reason"] == "moving racks"
-    assert re.search(r"it replaces the pause by \S+ since \S+: moving racks", longer.stderr)
-    order(watched, "fault")
-    wait_for(lambda: told(watched), 20, "it is told all the same")
-    assert incidents(watched)[0]["action"] == "page"
-    assert "paused" in incidents(watched)[0]["because"]
-    assert watched.starts("lab-0001.service") == 1
-    assert watched.ddops("status").document["paused"]["reason"] == "racks still moving"
-
-    assert watched.ddops("resume").code == 0
-    assert watched.ddops("resume").code == 5
-    assert watched.ddops("rollback").code == 0
-    watched.assert_whole(1)
-
-
-def test_the_cap_ends_automatic_action(watched: ServiceHost, tmp_path: Path) -> None:
-    deploy_with(watched, tmp_path, 12, cap=1, repeat_within=0)
-    order(watched, "exit 1")
-    wait_for(lambda: watched.outcome(4), 30, "the engine was started anew")
-    order(watched, "exit 1")
-    last = wait_for(lambda: incidents(watched)[1:], 20, "the second one is known")[0]
-    assert (last["action"], last["because"]) == ("page", "1 automatic actions in a day, the cap is 1")
-    assert watched.active("lab-0002.service") == "failed"
-    assert watched.starts("lab-0002.service") == 2
-
-
-def test_the_policy_page_does_nothing_but_tell_once(watched: ServiceHost, tmp_path: Path) -> None:
-    deploy_with(watched, tmp_path, 12, *DRILL, on_fault="page")
-    reach_the_drill(watched)
-    assert wait_for(lambda: told(watched), 20, "somebody is told")[0]["action"] == "page"
-
-    # a supervisor that was killed before it noted how far it has read
-    watched.on("systemctl", "stop", SUPERVISOR)
-    watched.on("rm", "-f", "/run/ddops/lab/seen")
-    watched.on("systemctl", "start", SUPERVISOR)
-    wait_for(lambda: seen(watched).get("cursor"), 20, "the next one has read it all again")
-    assert [i["action"] for i in incidents(watched)] == ["page"]
-    assert len(told(watched)) == 1
-    assert watched.outcome(4) is None
-    assert watched.starts("lab-0002.service") == 1
 
 
 def test_a_collapse_is_paged_and_what_is_asked_about_it_decides(watched: ServiceHost, tmp_path: Path) -> None:
