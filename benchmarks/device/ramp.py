@@ -51,10 +51,10 @@ def main() -> None:
         texts.write_text(json.dumps([p + a for p, a in zip(prompts, plain, strict=True)]))
         load(servers.ports["tree"], prompts, float(seconds))
         log = (folder / "tree.log").read_text(errors="replace")
-        sizes = Counter(re.findall(r"#running-req: (\d+)", log))
-        say("running requests in decode lines:", dict(sorted(sizes.items(), key=lambda item: int(item[0]))))
+        lines = re.findall(r"Decode batch[^\n]*#running-req: (\d+)[^\n]*cuda graph: (\w+)", log)
+        found = Counter((int(batch), graph) for batch, graph in lines)
+        say("decode lines by batch and graph:", ", ".join(f"{b} {g} {n}" for (b, g), n in sorted(found.items())))
         say("rules broken:", sorted(set(re.findall(r"ddtree rule \S+ is broken[^\n]*", log))))
-        say("graphs in decode lines:", dict(Counter(re.findall(r"cuda graph: (\w+)", log))))
     finally:
         servers.stop()
 

@@ -1,8 +1,9 @@
 """The machine is the one that the release was rendered for: GPU architecture, and the tile of the verify kernel.
 
-SGLang chooses the tile of its Triton extend kernel, which verifies the tree, by the device's capability:
-`_get_block_sizes_for_extend_attention(Lq, Lv)`, MLA having Lq 576 and Lv 512. Each rank looks once its Triton
-backend stands: earlier, the question itself would make a CUDA context on the wrong device. It says
+SGLang chooses the tile of its Triton extend kernel by the device's capability:
+`_get_block_sizes_for_extend_attention(Lq, Lv)`, MLA having Lq 576 and Lv 512. DDTREE's own kernel takes it over, but on
+sm_90, where a better one was measured (`ddtree/ops/tree_attention.py`). Each rank looks once its Triton backend stands:
+earlier, the question itself would make a CUDA context on the wrong device. It says
 
     {"ddops_architecture": {"arch": "sm_103", "verify_tile": [16, 64, 8], "release": "kimi-0002", "ok": true}}
 

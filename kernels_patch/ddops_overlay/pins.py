@@ -12,6 +12,8 @@ SGLANG = "0.5.16"
 SOURCES: dict[str, str] = {
     "sglang.kernels.ops.attention.extend_attention._fwd_kernel":
         "53a541b617947bf2c13e05ae7ef621c30e4e5816c60feb644fb96acb0e63c53e",
+    "sglang.kernels.ops.attention.extend_attention._get_block_sizes_for_extend_attention":
+        "f35daf38784c839686e32ce6f4e6076a25741661a6ac6b8c48b6114e6be4d88f",
     "sglang.kernels.ops.speculative.dflash._prepare_dflash_draft_block_unchecked":
         "30ed4248a164211fa9e584d75a246125b4dc58f0e386fabd67f7b73d993f2a15",
     "sglang.kernels.ops.speculative.fused_kv_materialize.FusedKVMaterializeHelper":

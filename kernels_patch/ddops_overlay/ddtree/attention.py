@@ -1,4 +1,5 @@
-"""The Triton attention of a DDTREE target: SGLang's, with the mask of the step's trees inside the captured graph.
+"""The Triton attention of a DDTREE target: SGLang's, with the mask of the step's trees inside the captured graph, and
+a kernel of its own for the verified rows (`ops/tree_attention.py`).
 
 SGLang leaves a verification without a mask where it knows the back-end's class by name to be causal; this one has a
 name of its own, so the graphs are captured with a mask. The mask is this object's buffer, sized for N rows of the
@@ -12,9 +13,11 @@ from types import SimpleNamespace
 from typing import Any
 
 import torch
+from sglang.kernels.ops.attention.extend_attention import _get_block_sizes_for_extend_attention
 from sglang.srt.layers.attention.triton_backend import TritonAttnBackend
 
 from .buffers import Guarded, TreeBuffers
+from .ops import tree_attention
 from .ops.tree_mask import tree_mask
 from .rules import require
 
@@ -23,6 +26,50 @@ class DDTreeTritonAttnBackend(TritonAttnBackend):  # type: ignore[misc]
     # the worker sets both before the graphs are captured
     trees: TreeBuffers | None = None
     depth: int = 0
+
+    def __init__(self, runner: Any, *args: Any, **kwargs: Any) -> None:
+        super().__init__(runner, *args, **kwargs)
+        gpu = torch.cuda.get_device_properties(runner.device)
+        self._processors, self._capability = gpu.multi_processor_count, gpu.major
+        # SGLang's place for a verification in parts, its own being for chains on AMD; what is declined there goes to
+        # its prefill kernel
+        self.use_verify_splitkv = True
+        self.verify_splitkv_fwd = torch.compiler.disable(self._attend)
+
+    def _attend(
+        self,
+        q: Any,
+        k: Any,
+        v: Any,
+        out: Any,
+        k_pool: Any,
+        v_pool: Any,
+        _qo_indptr: Any,
+        kv_indptr: Any,
+        kv_indices: Any,
+        mask: Any,
+        causal: bool,
+        mask_indptr: Any,
+        width: int,
+        k_scale: float,
+        v_scale: float,
+        scale: float,
+        *,
+        logit_cap: float,
+        sliding_window_size: int,
+        sinks: Any,
+        xai_temperature_len: int,
+        **_unused: Any,
+    ) -> bool:
+        """Verifies a tree; returns False for what the kernel does not do, having done nothing."""
+        plain = causal and mask is not None and k_scale == v_scale == 1.0 and sinks is None
+        if not plain or logit_cap > 0 or sliding_window_size >= 0 or xai_temperature_len > 0:
+            return False
+        stock = tree_attention.Tile(*_get_block_sizes_for_extend_attention(q.shape[2], v.shape[2]))
+        tile = tree_attention.tile_of(stock, self._capability)
+        inputs = (q, k, v, out, k_pool, v_pool, kv_indptr, kv_indices, mask, mask_indptr)
+        tree_attention.kernel(*inputs, width, scale, tile, self._processors)
+        return True
 
     def init_cuda_graph_state(self, max_bs: int, max_num_tokens: int, *args: Any, **kwargs: Any) -> None:
         width = self.num_draft_tokens

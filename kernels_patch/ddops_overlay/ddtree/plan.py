@@ -14,6 +14,7 @@ _SPECULATIVE = "sglang.srt.speculative"
 
 BASES = [
     "sglang.kernels.ops.attention.extend_attention._fwd_kernel",
+    "sglang.kernels.ops.attention.extend_attention._get_block_sizes_for_extend_attention",
     "sglang.kernels.ops.speculative.dflash._prepare_dflash_draft_block_unchecked",
     "sglang.kernels.ops.speculative.fused_kv_materialize.FusedKVMaterializeHelper",
     "sglang.srt.arg_groups.overrides.attention_backends_of",
