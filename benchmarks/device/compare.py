@@ -4,7 +4,8 @@
 
 The drafter's trees are planted (tests/overlay/planted): paths of every length through every sibling are accepted.
 Every step is audited. Prints, for each budget and batch, accepted tokens a step, and every place where the answer
-differs from plain decoding with the gap in nats that plain decoding sees between the two tokens there.
+differs from plain decoding with the gap in nats that plain decoding sees between the two tokens there. Exits 1 where a
+server does not start.
 """
 
 from __future__ import annotations
@@ -25,17 +26,19 @@ def say(*what: object) -> None:
     print(*what, flush=True)  # noqa: T201
 
 
-def main() -> None:
+def main() -> int:
     model, drafter, out, budgets, *arguments = sys.argv[1:]
     folder = Path(out)
     servers = Servers(folder, ["--model-path", model, *arguments])
     try:
-        compare(servers, folder, model, drafter, [int(budget) for budget in budgets.split(",")])
+        whole = compare(servers, folder, model, drafter, [int(budget) for budget in budgets.split(",")])
     finally:
         servers.stop()
+    return 0 if whole else 1
 
 
-def compare(servers: Servers, folder: Path, model: str, drafter: str, budgets: list[int]) -> None:
+def compare(servers: Servers, folder: Path, model: str, drafter: str, budgets: list[int]) -> bool:
+    """Says whether all servers started."""
     texts = folder / "texts.json"
     names = ["plain"]
     servers.start("plain")
@@ -55,7 +58,7 @@ def compare(servers: Servers, folder: Path, model: str, drafter: str, budgets: l
             names.append(name)
     up = {name for name in names if servers.wait(name, 240)}
     if "plain" not in up:
-        return
+        return False
     prompts = [AutoTokenizer.from_pretrained(model).encode(question) for question in QUESTIONS]
     plain = [generate(servers.ports["plain"], p, TOKENS + 16)["output_ids"] for p in prompts]
     texts.write_text(json.dumps([p + a for p, a in zip(prompts, plain, strict=True)]))
@@ -83,7 +86,8 @@ def compare(servers: Servers, folder: Path, model: str, drafter: str, budgets: l
             same = sum(a == b for a, b in pairs)
             places = [first_difference(a, b) for a, b in pairs if a != b]
             say(f"{name}: graph replay and eager give the same tokens in {same} of {len(pairs)} answers; {places}")
+    return len(up) == len(names)
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

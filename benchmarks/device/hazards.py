@@ -1,6 +1,6 @@
 """Bugs planted one by one in a server with graphs (tests/overlay/planted/planted_hazard.py): which rule names each.
 
-python hazards.py MODEL DRAFTER OUT BUDGET [ARGUMENT ...]
+python hazards.py MODEL DRAFTER OUT BUDGET [ARGUMENT ...]      exits 1 where one is missed
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ def say(*what: object) -> None:
     print(*what, flush=True)  # noqa: T201
 
 
-def main() -> None:
+def main() -> int:
     model, drafter, out, budget, *arguments = sys.argv[1:]
     folder = Path(out)
     servers = Servers(folder, ["--model-path", model, *arguments])
@@ -39,8 +39,10 @@ def main() -> None:
             PLANTED_TEXTS=str(texts),
             PLANTED_HAZARD=hazard,
         )
+    missed = 0
     try:
-        servers.wait("plain", 150)
+        if not servers.wait("plain", 240):
+            return 1
         prompts = [AutoTokenizer.from_pretrained(model).encode(question) for question in QUESTIONS[:4]]
         plain = [generate(servers.ports["plain"], p, TOKENS + 16)["output_ids"] for p in prompts]
         texts.write_text(json.dumps([p + a for p, a in zip(prompts, plain, strict=True)]))
@@ -51,11 +53,17 @@ def main() -> None:
                     answers = [generate(servers.ports[hazard], p, TOKENS)["output_ids"] for p in prompts]
             log = (folder / f"{hazard}.log").read_text(errors="replace")
             rules = list(dict.fromkeys(re.findall(r"ddtree rule (\S+) is broken", log)))
-            verdict = "named" if rules and rules[0] in expected else "MISSED"
-            say(f"{hazard}: {verdict} by", rules[:2], "" if rules else f"({len(answers)} answers)")
+            named = bool(rules) and rules[0] in expected
+            missed += not named
+            say(
+                f"{hazard}: {'named' if named else 'MISSED'} by",
+                rules[:2],
+                "" if rules else f"({len(answers)} answers)",
+            )
     finally:
         servers.stop()
+    return int(bool(missed))
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

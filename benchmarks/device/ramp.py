@@ -3,7 +3,7 @@
     python ramp.py MODEL DRAFTER OUT SECONDS BUDGET [ARGUMENT ...]
 
 A first server answers plainly; what the drafter proposes is its text, so paths of all lengths are accepted. Ends with
-the number of answers, errors, batches seen, and any rule that was broken.
+the number of answers, errors, batches seen, and any rule that was broken; exits 1 for a rule or an error.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ def say(*what: object) -> None:
     print(*what, flush=True)  # noqa: T201
 
 
-def main() -> None:
+def main() -> int:
     model, drafter, out, seconds, budget, *arguments = sys.argv[1:]
     folder = Path(out)
     servers = Servers(folder, ["--model-path", model, *arguments])
@@ -45,21 +45,23 @@ def main() -> None:
             PLANTED_TEXTS=str(texts),
         )
         if not (servers.wait("plain", 150) and servers.wait("tree", 150)):
-            return
+            return 1
         prompts = [AutoTokenizer.from_pretrained(model).encode(question) for question in QUESTIONS]
         plain = [generate(servers.ports["plain"], p, 200)["output_ids"] for p in prompts]
         texts.write_text(json.dumps([p + a for p, a in zip(prompts, plain, strict=True)]))
-        load(servers.ports["tree"], prompts, float(seconds))
+        counts = load(servers.ports["tree"], prompts, float(seconds))
         log = (folder / "tree.log").read_text(errors="replace")
         lines = re.findall(r"Decode batch[^\n]*#running-req: (\d+)[^\n]*cuda graph: (\w+)", log)
         found = Counter((int(batch), graph) for batch, graph in lines)
         say("decode lines by batch and graph:", ", ".join(f"{b} {g} {n}" for (b, g), n in sorted(found.items())))
-        say("rules broken:", sorted(set(re.findall(r"ddtree rule \S+ is broken[^\n]*", log))))
+        broken = sorted(set(re.findall(r"ddtree rule \S+ is broken[^\n]*", log)))
+        say("rules broken:", broken)
     finally:
         servers.stop()
+    return int(bool(broken) or set(counts) != {"right length", "healthy after all"})
 
 
-def load(port: int, prompts: list[list[int]], seconds: float) -> None:
+def load(port: int, prompts: list[list[int]], seconds: float) -> Counter[str]:
     end, counts = time.monotonic() + seconds, Counter[str]()
 
     def client(number: int, until: float) -> None:
@@ -85,7 +87,8 @@ def load(port: int, prompts: list[list[int]], seconds: float) -> None:
     with contextlib.suppress(OSError):
         counts["healthy after all"] = int(bool(generate(port, prompts[0], 8)["output_ids"]))
     say(f"{seconds:.0f} s of load:", dict(counts))
+    return counts
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

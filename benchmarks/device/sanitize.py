@@ -2,7 +2,8 @@
 
     python sanitize.py MODEL DRAFTER OUT BUDGET SECONDS
 
-Counts the invalid accesses in the log: a server that is ended by a signal leaves no summary.
+Counts the invalid accesses in the log: a server that is ended by a signal leaves no summary. Exits 1 for any, and for a
+server that does not answer.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from ask import QUESTIONS, together
 from servers import Servers
 
 
-def main() -> None:
+def main() -> int:
     model, drafter, out, budget, seconds = sys.argv[1:]
     folder = Path(out)
     servers = Servers(folder, ["--model-path", model, "--disable-prefill-cuda-graph"])
@@ -38,7 +39,8 @@ def main() -> None:
         print(what, "invalid accesses:", invalid, flush=True)  # noqa: T201
     finally:
         servers.stop()
+    return int(bool(invalid) or tokens != [24] * 3)
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

@@ -23,8 +23,10 @@ GRAPHS = ["--cuda-graph-bs-decode", "1", "2", "4", "8"]
 
 
 class Servers:
-    def __init__(self, folder: Path, model: list[str], first_port: int = 20000) -> None:
-        self._folder, self._model, self._port = folder, model, first_port
+    """Ports from FIRST_PORT, and those 4000 above for NCCL: two scripts side by side need different ones."""
+
+    def __init__(self, folder: Path, model: list[str]) -> None:
+        self._folder, self._model, self._port = folder, model, int(os.environ.get("FIRST_PORT", "20000"))
         self._processes: dict[str, subprocess.Popen[bytes]] = {}
         self.ports: dict[str, int] = {}
         folder.mkdir(parents=True, exist_ok=True)
@@ -44,7 +46,7 @@ class Servers:
         more = ["--speculative-algorithm", "DDTREE"] if ddtree else []
         more += GRAPHS if graphs else ["--disable-cuda-graph"]
         command = [*wrap, sys.executable, "-m", "sglang.launch_server", *self._model, *ARGUMENTS, *more, *arguments]
-        command += ["--port", str(port), "--nccl-port", str(port + 1000)]
+        command += ["--port", str(port), "--nccl-port", str(port + 4000)]
         settings = {"release": None, "ddtree": ddtree}
         environment = {
             **os.environ,

@@ -5,8 +5,8 @@
 SGLang verifies with its prefill kernel, in which one block goes through a request's whole prefix, for each head anew:
 with a few rows a request most of the GPU waits, the longer the context the more. Here a block takes rows and heads
 that share a KV head together, and one part of the prefix; the tree's own rows are a part of their own. Each part
-leaves its normalised sum and the logarithm of its weight (flash-decoding, arXiv:2311.01282, with the rows of
-SpecInfer's tree attention, arXiv:2305.09781), and a second kernel adds them up:
+leaves its normalised sum and the logarithm of its weight (Flash-Decoding, Dao et al. 2023, with the rows of SpecInfer's
+tree attention, arXiv:2305.09781), and a second kernel adds them up:
 
     out = sum_s 2^(w_s - max w) o_s / sum_s 2^(w_s - max w)
 
@@ -26,7 +26,7 @@ import torch
 import triton
 import triton.language as tl
 
-_LEAST = 128  # a part of fewer columns costs more than it saves
+_LEAST = 128  # columns of a part, where there are so many: each part has a sum of its own to add up
 _MOST_PARTS = 31  # with the tree's own 32, which one program adds up
 _LOG2_E = 1.4426950408889634
 
@@ -44,7 +44,8 @@ class Tile(NamedTuple):
     stages: int = 1
 
 
-# rows, columns, warps, stages by the width of q and k: the best of benchmarks/device/tiles.py on an H200
+# rows, columns, warps, stages by the width of q and k: among the best of benchmarks/device/tiles.py on an H200, for MLA
+# the one that is best at long contexts
 _HOPPER = {128: (64, 128, 4, 2), 576: (64, 32, 8, 2)}
 
 
