@@ -5,7 +5,7 @@
 The drafter's trees are planted (tests/overlay/planted): paths of every length through every sibling are accepted.
 Every step is audited. Prints, for each budget and batch, accepted tokens a step, and every place where the answer
 differs from plain decoding with the gap in nats that plain decoding sees between the two tokens there. Exits 1 where a
-server does not start.
+server does not start, or a gap is wider than GAP.
 """
 
 from __future__ import annotations
@@ -20,6 +20,8 @@ from transformers import AutoTokenizer
 
 TOKENS = 96
 BATCHES = (1, 2, 3, 5, 8)
+# nats: two steps of bf16 logits as large as a model's are
+GAP = 0.3
 
 
 def say(*what: object) -> None:
@@ -38,7 +40,7 @@ def main() -> int:
 
 
 def compare(servers: Servers, folder: Path, model: str, drafter: str, budgets: list[int]) -> bool:
-    """Says whether all servers started."""
+    """Says whether all servers started and no gap is too wide."""
     texts = folder / "texts.json"
     names = ["plain"]
     servers.start("plain")
@@ -63,6 +65,7 @@ def compare(servers: Servers, folder: Path, model: str, drafter: str, budgets: l
     plain = [generate(servers.ports["plain"], p, TOKENS + 16)["output_ids"] for p in prompts]
     texts.write_text(json.dumps([p + a for p, a in zip(prompts, plain, strict=True)]))
 
+    widest = 0.0
     for name in names[1:]:
         if name not in up:
             continue
@@ -76,6 +79,7 @@ def compare(servers: Servers, folder: Path, model: str, drafter: str, budgets: l
             gaps = [gap(servers.ports["plain"], p, a[:TOKENS], i) for p, a, i in zip(prompts, plain, ids, strict=False)]
             differ = {i: g for i, g in enumerate(gaps) if g is not None}
             same = bs - len(differ)
+            widest = max([widest, *(abs(nats) for _, nats in differ.values())])
             say(f"  batch {bs}: accepted {TOKENS * bs / steps:.2f} a step; as plain {same} of {bs}; gaps {differ}")
             answers += ids
         (folder / f"{name}.ids.json").write_text(json.dumps(answers))
@@ -86,7 +90,7 @@ def compare(servers: Servers, folder: Path, model: str, drafter: str, budgets: l
             same = sum(a == b for a, b in pairs)
             places = [first_difference(a, b) for a, b in pairs if a != b]
             say(f"{name}: graph replay and eager give the same tokens in {same} of {len(pairs)} answers; {places}")
-    return len(up) == len(names)
+    return len(up) == len(names) and widest <= GAP
 
 
 if __name__ == "__main__":

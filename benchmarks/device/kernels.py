@@ -119,6 +119,7 @@ def check_far() -> None:
 
 
 MLA, GQA = (16, 1, 576, 512), (32, 8, 128, 128)  # heads, KV heads, width of q and k, of v
+BF16 = 2e-2  # of values of about 1
 # SGLang's for an H200
 STOCK = {MLA: tree_attention.Tile(512, 64, 512, 32, 64, 8), GQA: tree_attention.Tile(128, 0, 128, 128, 64, 8)}
 
@@ -154,7 +155,7 @@ def check_attention(quick: bool) -> int:
     cases = 0
     for shape, stock in STOCK.items():
         tile = tile_of(stock)
-        for dtype, tolerance in ((torch.bfloat16, 2e-2), (torch.float16, 3e-3)):
+        for dtype, tolerance in ((torch.bfloat16, BF16), (torch.float16, 3e-3)):
             for prefixes in ([1], [300, 5, 129], [1500] * 8) if quick else ([1], [300, 5, 129], [1500] * 8, [9000, 31]):
                 for width in (9, 65) if quick else (2, 9, 13, 17, 33, 65, 128):
                     inputs = rows_of(shape, prefixes, width, dtype)
@@ -170,6 +171,22 @@ def check_attention(quick: bool) -> int:
     return cases
 
 
+def check_far_attention() -> None:
+    """A prefix at the end of an MLA pool of 4.2 million slots."""
+    q, k, v, out, near, _, kv_indptr, slots, *rest = rows_of(MLA, [300], 9, torch.bfloat16)
+    expected = out.clone()
+    tree_attention.reference(q, k, v, expected, near, near[..., :512], kv_indptr, slots, *rest)
+    pool = torch.zeros((4_200_000, 1, 576), dtype=torch.bfloat16, device=DEVICE)
+    pool[-len(near) :] = near
+    slots = slots + len(pool) - len(near)
+    inputs = (q, k, v, out, pool, pool[..., :512], kv_indptr, slots, *rest)
+    tree_attention.kernel(*inputs, tile_of(STOCK[MLA]), processors())
+    worst = float((out.float() - expected.float()).abs().max())
+    if not worst <= BF16:
+        say(f"DIFFERENT far attention: {worst}")
+        sys.exit(1)
+
+
 def check(quick: bool) -> None:
     torch.manual_seed(0)
     cases = 0
@@ -181,6 +198,7 @@ def check(quick: bool) -> None:
                     cases += 1
     if not quick:
         check_far()
+        check_far_attention()
     attended = check_attention(quick)
     torch.cuda.synchronize()
     say(f"kernels equal their references in {cases} cases, attention in {attended}")
@@ -267,6 +285,8 @@ def attention() -> None:
                 what = f"{name} batch {bs} N {width} prefix {prefix}"
                 ours, stocks = (f"{median:.1f} us (spread {spread:.1f})" for median, spread in (mine, other))
                 say(f"{what}: {ours}, SGLang {stocks}, ratio {other[0] / mine[0]:.2f}; apart {off:.4f}")
+                if not off <= BF16:
+                    sys.exit(1)
 
 
 if __name__ == "__main__":

@@ -25,16 +25,18 @@ def say(*what: object) -> None:
     print(*what, flush=True)  # noqa: T201
 
 
-def main() -> None:
+def main() -> int:
     model, drafter, out, budget, samples, *arguments = sys.argv[1:]
     servers = Servers(Path(out), ["--model-path", model, *arguments])
     servers.start("plain")
     servers.start("tree", "--speculative-draft-model-path", drafter, ddtree={"budget": int(budget)})
     try:
-        if servers.wait("plain", 150) and servers.wait("tree", 150):
-            distributions(servers, int(samples))
+        if not (servers.wait("plain", 150) and servers.wait("tree", 150)):
+            return 1
+        distributions(servers, int(samples))
     finally:
         servers.stop()
+    return 0
 
 
 def distributions(servers: Servers, samples: int) -> None:
@@ -66,4 +68,4 @@ def distance(a: Sequence[int], b: Sequence[int]) -> float:
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

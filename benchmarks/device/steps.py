@@ -5,6 +5,7 @@
 SHAPE is llama-8b or deepseek-v2, with random weights; NAMEs are plain, tree-9, chain-9 ..., all by default.
 
 One server is asked at a time; the others stand idle. Times come from `timing/`, a plug-in on PYTHONPATH.
+Exits 1 where one was not measured.
 """
 
 from __future__ import annotations
@@ -116,7 +117,7 @@ def write_models(folder: Path, shape: str, tokenizer: Path) -> tuple[Path, dict[
     return home, drafters
 
 
-def main() -> None:
+def main() -> int:
     shape, out, tokenizer, seconds, *names = sys.argv[1:]
     folder, deadline = Path(out), time.monotonic() + float(seconds)
     model, drafters = write_models(folder / "models", shape, Path(tokenizer))
@@ -130,26 +131,30 @@ def main() -> None:
         path = ["--speculative-draft-model-path", str(drafters[width])]
         wanted.append((f"chain-{width}", ["--speculative-algorithm", "DFLASH", *path], None))
     wanted = [server for server in wanted if not names or server[0] in names]
+    missing = 0
     while wanted and time.monotonic() < deadline - 60:
         wave, wanted = wanted[:WAVE], wanted[WAVE:]
         for name, arguments, ddtree in wave:
             servers.start(name, *arguments, ddtree=ddtree, plugins=timed)
         try:
             for name, *_ in wave:
-                if servers.wait(name, max(10.0, deadline - time.monotonic())):
-                    measure(servers, name)
+                missing += not (servers.wait(name, max(10.0, deadline - time.monotonic())) and measure(servers, name))
         finally:
             servers.stop()
+    # with no time at all the models are what was asked for
+    return int(bool(missing or (wanted and float(seconds))))
 
 
-def measure(servers: Servers, name: str) -> None:
+def measure(servers: Servers, name: str) -> bool:
+    """Says whether there is a figure for each batch."""
     for bs in (1, 8):
         prompts = [[(i * 977 + j * 31) % 30000 + 100 for j in range(200)] for i in range(bs)]
         together(servers.ports[name], prompts, 460)
-    for line in servers.lines(name, "step_timing"):
-        if line["bs"] in (1, 8):
-            say(name, json.dumps(line))
+    lines = [line for line in servers.lines(name, "step_timing") if line["bs"] in (1, 8)]
+    for line in lines:
+        say(name, json.dumps(line))
+    return {line["bs"] for line in lines if line["worker"] == "target"} == {1, 8}
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

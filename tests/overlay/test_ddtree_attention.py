@@ -76,9 +76,10 @@ def test_a_row_sees_the_prefix_its_ancestors_and_itself(name: str, dtype: str, p
     assert torch.allclose(found.float(), expected.float(), atol=TOLERANCE[dtype], rtol=0)
 
 
-@pytest.mark.parametrize("processors", [1, 8, 100])
-def test_the_number_of_parts_changes_nothing(processors: int) -> None:
+@pytest.mark.parametrize(("processors", "parts"), [(1, 1), (24, 3), (1000, 31)])
+def test_the_number_of_parts_changes_nothing(processors: int, parts: int) -> None:
     shape = SHAPES["mla"]
+    assert tree_attention.parts_of(2, 3, processors) == parts
     found, expected = both(case(3, shape, [700, 1, 260], 9, torch.float32), shape.tile, processors)
     assert torch.allclose(found, expected, atol=1e-5, rtol=0)
 
@@ -96,6 +97,17 @@ def test_a_sibling_is_not_seen() -> None:
         other_v[node] -= 1
         KERNEL(q, other_k, other_v, other, *rest, shape.tile, 8)
         assert torch.equal((other != out).flatten(1).any(1), seen[:, node]), node
+
+
+def test_a_row_that_sees_itself_alone_is_a_number() -> None:
+    """Trees before the first one was planted: every parent is -1, and a late row sees nothing in the first tile."""
+    shape, width = SHAPES["gqa, padded"], 65
+    inputs = case(9, shape, [40], width, torch.float32)
+    mask = inputs[8].view(width, 40 + width)
+    mask[:, 40:] = torch.eye(width, dtype=torch.uint8)
+    for processors in (1, 8):
+        found, expected = both(inputs, shape.tile, processors)
+        assert torch.allclose(found, expected, atol=1e-5, rtol=0)
 
 
 def test_large_scores_stay_finite() -> None:

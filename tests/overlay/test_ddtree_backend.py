@@ -94,6 +94,12 @@ def test_a_layer_that_the_kernel_does_not_do_goes_to_sglangs(setup: Setup, what:
     assert len(setup.stock_calls) == 1
 
 
+def test_rows_that_are_no_whole_trees_go_to_sglangs(setup: Setup) -> None:
+    setup.q, setup.k, setup.v = (x[:-1] for x in (setup.q, setup.k, setup.v))
+    setup.forward()
+    assert len(setup.stock_calls) == 1
+
+
 def test_sinks_and_a_pass_without_a_tree_go_to_sglangs(setup: Setup) -> None:
     setup.forward(sinks=torch.zeros(SHAPE.heads))
     setup.backend.forward_metadata.custom_mask = None

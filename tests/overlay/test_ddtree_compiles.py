@@ -36,8 +36,14 @@ constants = dict(
 types = {"kv_indptr": "*i32", "kv_indices": "*i64", "mask_indptr": "*i64", "mask": "*u8", "scale": "fp32"}
 types |= dict.fromkeys(("q", "k", "v", "k_pool", "v_pool", "out"), "*bf16")
 types |= dict.fromkeys(("sums", "weights"), "*fp32") | dict.fromkeys(constants, "constexpr")
+# as at a launch: pointers and strides are multiples of 16, without which nothing is copied in the background
+aligned = {
+    (i,): [["tt.divisibility", 16]]
+    for i, name in enumerate(kernel.arg_names)
+    if name not in constants and name not in ("all_rows", "parts", "scale")
+}
 made = triton.compile(
-    ASTSource(kernel, {name: types.get(name, "i32") for name in kernel.arg_names}, constants, {}),
+    ASTSource(kernel, {name: types.get(name, "i32") for name in kernel.arg_names}, constants, aligned),
     target=GPUTarget("cuda", arch, 32),
     options={"num_warps": tile.warps, "num_stages": tile.stages},
 )

@@ -44,7 +44,7 @@ class DDTreeTritonAttnBackend(TritonAttnBackend):  # type: ignore[misc]
         out: Any,
         k_pool: Any,
         v_pool: Any,
-        _qo_indptr: Any,
+        qo_indptr: Any,
         kv_indptr: Any,
         kv_indices: Any,
         mask: Any,
@@ -63,6 +63,7 @@ class DDTreeTritonAttnBackend(TritonAttnBackend):  # type: ignore[misc]
     ) -> bool:
         """Verifies a tree; returns False for what the kernel does not do, having done nothing."""
         plain = causal and mask is not None and k_scale == v_scale == 1.0 and sinks is None
+        plain = plain and len(q) == (len(qo_indptr) - 1) * width
         if not plain or logit_cap > 0 or sliding_window_size >= 0 or xai_temperature_len > 0:
             return False
         stock = tree_attention.Tile(*_get_block_sizes_for_extend_attention(q.shape[2], v.shape[2]))

@@ -60,7 +60,7 @@ def tile_of(stock: Tile, capability: int) -> Tile:
 def parts_of(blocks: int, requests: int, processors: int) -> int:
     """Parts of a prefix: so many that all of the GPU's processors have a block, ``blocks`` being those of a request.
 
-    A batch counts as the next power of two: one that a graph pads is summed as in the graph.
+    A batch counts as the next power of two: one that a graph pads to that is summed as in the graph.
     """
     return max(1, min(_MOST_PARTS, processors // (blocks * triton.next_power_of_2(requests))))
 
@@ -103,10 +103,12 @@ def _scores(queries, queries_pe, keys, keys_pe, seen, scale, PE: tl.constexpr):
 
 @triton.jit
 def _add(scores, values, peak, total, found):
-    """One tile of the online softmax; a row has seen something before, or sees something in it."""
+    """One tile of the online softmax."""
     higher = tl.maximum(peak, tl.max(scores, 1))
-    before = tl.exp2(peak - higher)
-    weights = tl.exp2(scores - higher[:, None])
+    # a row that has seen nothing yet, and sees nothing in this tile
+    base = tl.where(higher == float("-inf"), 0.0, higher)
+    before = tl.exp2(peak - base)
+    weights = tl.exp2(scores - base[:, None])
     total = total * before + tl.sum(weights, 1)
     return higher, total, found * before[:, None] + tl.dot(weights.to(values.dtype), values)
 
