@@ -25,10 +25,10 @@ unit: $(VENV)/ready-dev
 # the overlay's own tests, in the environment of the engine that it changes
 overlay: $(VENV)/ready-dev
 	$(VENV)/bin/ddops lab engine --json > $(VENV)/engine.json
-	test -d $(VENV)/pytest-alone || $(VENV)/bin/pip install -q --target $(VENV)/pytest-alone pytest
-	PYTHONPATH=$(VENV)/pytest-alone DDOPS_ENGINE=$(VENV)/engine.json \
+	test -d $(VENV)/pytest-xdist || $(VENV)/bin/pip install -q --target $(VENV)/pytest-xdist pytest pytest-xdist
+	PYTHONPATH=$(VENV)/pytest-xdist DDOPS_ENGINE=$(VENV)/engine.json \
 	  $$($(VENV)/bin/python -c 'import json; print(json.load(open("$(VENV)/engine.json"))["binds"][0][0])')/bin/python \
-	  -m pytest -q -c /dev/null --rootdir . -p no:cacheprovider tests/overlay
+	  -m pytest -q -n 2 -c /dev/null --rootdir . -p no:cacheprovider tests/overlay
 
 # real hosts, real SSH, real journald; the engine is the real SGLang where no exact moment is needed
 lab: $(VENV)/ready-dev
