@@ -13,7 +13,16 @@ from collections.abc import Callable
 from typing import Any
 
 import torch
-from ddops_overlay.ddtree.ops import build_tree, compact_kv, top_tokens, tree_attention, tree_mask, verify_rows, walk
+from ddops_overlay.ddtree.ops import (
+    attention_tile,
+    build_tree,
+    compact_kv,
+    top_tokens,
+    tree_attention,
+    tree_mask,
+    verify_rows,
+    walk,
+)
 
 DEVICE = "cuda"
 BUDGETS = (8, 12, 16, 32, 64)
@@ -121,7 +130,7 @@ def check_far() -> None:
 MLA, GQA = (16, 1, 576, 512), (32, 8, 128, 128)  # heads, KV heads, width of q and k, of v
 BF16 = 2e-2  # of values of about 1
 # SGLang's for an H200
-STOCK = {MLA: tree_attention.Tile(512, 64, 512, 32, 64, 8), GQA: tree_attention.Tile(128, 0, 128, 128, 64, 8)}
+STOCK = {MLA: attention_tile.Tile(512, 64, 512, 32, 64, 8), GQA: attention_tile.Tile(128, 0, 128, 128, 64, 8)}
 
 
 def rows_of(shape: tuple[int, ...], prefixes: list[int], width: int, dtype: torch.dtype) -> tuple[Any, ...]:
@@ -146,8 +155,8 @@ def processors() -> int:
     return torch.cuda.get_device_properties(DEVICE).multi_processor_count
 
 
-def tile_of(stock: tree_attention.Tile) -> tree_attention.Tile:
-    return tree_attention.tile_of(stock, torch.cuda.get_device_capability()[0])
+def tile_of(stock: attention_tile.Tile) -> attention_tile.Tile:
+    return attention_tile.tile_of(stock, torch.cuda.get_device_capability()[0])
 
 
 def check_attention(quick: bool) -> int:
@@ -270,7 +279,7 @@ def attention() -> None:
 
     torch.manual_seed(0)
     for name, shape in (("MLA", MLA), ("GQA", GQA)):
-        tile = tile_of(tree_attention.Tile(*_get_block_sizes_for_extend_attention(*shape[2:])))
+        tile = tile_of(attention_tile.Tile(*_get_block_sizes_for_extend_attention(*shape[2:])))
         for bs, width in ((1, 9), (1, 17), (1, 33), (1, 65), (8, 9), (8, 17), (8, 65)):
             for prefix in (300, 2000, 8000, 32000):
                 inputs = rows_of(shape, [prefix] * bs, width, torch.bfloat16)

@@ -11,15 +11,19 @@ from __future__ import annotations
 
 import itertools
 import os
+import shutil
 import subprocess
 import sys
 import time
-import tomllib
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 HERE = Path(__file__).parent
 ROOT = HERE.parents[1]
+sys.path.append(str(ROOT / "tests/overlay"))
+
+import engine  # noqa: E402
+
 BUDGETS = "8,12,16,32,64"
 LANES = 2
 
@@ -71,24 +75,10 @@ def parts(model: str, drafter: str, out: Path) -> tuple[dict[str, list[Command]]
 
 
 def write_plugins(folder: Path) -> None:
-    """The overlay and the plug-ins of tests and measurements, as SGLang finds them: modules and a dist-info each."""
-    project = tomllib.loads((ROOT / "kernels_patch/pyproject.toml").read_text())["project"]
-    found: dict[str, dict[str, dict[str, str]]] = {project["name"]: project["entry-points"]}
-    folder.mkdir(parents=True, exist_ok=True)
-    modules = [ROOT / "kernels_patch/ddops_overlay"]
-    for path in (*(ROOT / "tests/overlay/planted").glob("planted_*.py"), *(HERE / "timing").glob("*.py")):
-        name = path.stem.replace("_", "-")
-        found[name] = {"sglang.srt.plugins": {name: f"{path.stem}:load"}}
-        modules.append(path)
-    for module in modules:
-        (folder / module.name).unlink(missing_ok=True)
-        (folder / module.name).symlink_to(module)
-    for name, groups in found.items():
-        info = folder / f"{name.replace('-', '_')}-1.dist-info"
-        info.mkdir(exist_ok=True)
-        (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: 1\n")
-        text = "".join(f"[{group}]\n" + "".join(f"{k} = {v}\n" for k, v in of.items()) for group, of in groups.items())
-        (info / "entry_points.txt").write_text(text)
+    """The overlay, and the plug-ins of tests and measurements."""
+    shutil.rmtree(folder, ignore_errors=True)
+    planted = (ROOT / "tests/overlay/planted").glob("planted_*.py")
+    engine.folder_for_python(folder, *planted, *(HERE / "timing").glob("*.py"))
 
 
 def main() -> int:

@@ -8,12 +8,12 @@ from typing import Any
 import pytest
 
 from .service_host import STATE, ServiceHost, wait_for
+from .watching import SUPERVISOR
 
 pytestmark = pytest.mark.lab
 
 DEPLOY = 3  # the operation after the adoption and the first deploy
 UNITS = "/etc/systemd/system"
-SUPERVISOR = "ddops-supervisor@lab.service"
 STEPS = (
     *("preflight", "drain", "stop", "switch", "load", "ready"),
     *("smoke", "lossless", "acceptance", "throughput", "open", "soak", "promote"),

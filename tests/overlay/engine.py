@@ -18,11 +18,18 @@ _HERE = Path(__file__).parent
 _OVERLAY = _HERE.parents[1] / "kernels_patch"
 
 
-def folder_for_python(root: Path) -> Path:
-    """The overlay and the planted drafter as SGLang finds plug-ins: modules with a dist-info beside them."""
+_PLANTED_DRAFTER = _HERE / "planted" / "planted_drafter.py"
+
+
+def folder_for_python(root: Path, *plugins: Path) -> Path:
+    """The overlay and plug-ins, the planted drafter by default, as SGLang finds them: modules and a dist-info each."""
+    plugins = plugins or (_PLANTED_DRAFTER,)
     project = tomllib.loads((_OVERLAY / "pyproject.toml").read_text())["project"]
-    own = {"sglang.srt.plugins": {"planted-drafter": "planted_drafter:load"}}
-    for name, groups in ((project["name"], project["entry-points"]), ("planted-drafter", own)):
+    found = {project["name"]: project["entry-points"]}
+    for plugin in plugins:
+        name = plugin.stem.replace("_", "-")
+        found[name] = {"sglang.srt.plugins": {name: f"{plugin.stem}:load"}}
+    for name, groups in found.items():
         info = root / f"{name.replace('-', '_')}-1.dist-info"
         info.mkdir(parents=True)
         (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: 1\n")
@@ -31,7 +38,8 @@ def folder_for_python(root: Path) -> Path:
         ]
         (info / "entry_points.txt").write_text("\n".join(lines))
     (root / "ddops_overlay").symlink_to(_OVERLAY / "ddops_overlay")
-    (root / "planted_drafter.py").symlink_to(_HERE / "planted" / "planted_drafter.py")
+    for plugin in plugins:
+        (root / plugin.name).symlink_to(plugin)
     return root
 
 

@@ -9,7 +9,7 @@ torch = pytest.importorskip("torch", reason="torch is not installed here: run wi
 pytest.importorskip("triton")
 
 from ddops_overlay.ddtree.ops import tree_attention, tree_mask  # noqa: E402
-from ddops_overlay.ddtree.ops.tree_attention import Tile  # noqa: E402
+from ddops_overlay.ddtree.ops.attention_tile import Tile, parts_of  # noqa: E402
 
 # taken with a tuple of inputs
 KERNEL: Any = tree_attention.kernel
@@ -79,7 +79,7 @@ def test_a_row_sees_the_prefix_its_ancestors_and_itself(name: str, dtype: str, p
 @pytest.mark.parametrize(("processors", "parts"), [(1, 1), (24, 3), (1000, 31)])
 def test_the_number_of_parts_changes_nothing(processors: int, parts: int) -> None:
     shape = SHAPES["mla"]
-    assert tree_attention.parts_of(2, 3, processors) == parts
+    assert parts_of(2, 3, processors) == parts
     found, expected = both(case(3, shape, [700, 1, 260], 9, torch.float32), shape.tile, processors)
     assert torch.allclose(found, expected, atol=1e-5, rtol=0)
 
@@ -123,7 +123,7 @@ def test_large_scores_stay_finite() -> None:
     ("blocks", "requests", "parts"), [(1, 1, 31), (9, 1, 14), (9, 2, 7), (9, 8, 1), (300, 1, 1), (4, 3, 8), (4, 4, 8)]
 )
 def test_parts_fill_the_processors(blocks: int, requests: int, parts: int) -> None:
-    assert tree_attention.parts_of(blocks, requests, 132) == parts
+    assert parts_of(blocks, requests, 132) == parts
 
 
 def test_a_batch_that_a_graph_pads_is_summed_as_in_the_graph() -> None:

@@ -18,6 +18,7 @@ plan.activate()
 
 from ddops_overlay.ddtree.attention import DDTreeTritonAttnBackend  # noqa: E402
 from ddops_overlay.ddtree.ops import tree_attention  # noqa: E402
+from ddops_overlay.ddtree.ops.attention_tile import Tile, tile_of  # noqa: E402
 from sglang.srt.layers.attention.triton_backend import TritonAttnBackend  # noqa: E402
 from sglang.srt.layers.radix_attention import AttentionType  # noqa: E402
 from test_ddtree_attention import SHAPES, case  # noqa: E402
@@ -110,8 +111,8 @@ def test_sinks_and_a_pass_without_a_tree_go_to_sglangs(setup: Setup) -> None:
 
 
 def test_the_tile_is_the_measured_one_or_sglangs() -> None:
-    mla, gqa = tree_attention.Tile(512, 64, 512, 32, 64, 8), tree_attention.Tile(64, 0, 64, 128, 64, 4)
-    assert tree_attention.tile_of(mla, 9) == (512, 64, 512, 64, 32, 8, 2)
-    assert tree_attention.tile_of(gqa, 9) == (64, 0, 64, 64, 128, 4, 2)
-    assert tree_attention.tile_of(mla, 10) == mla
-    assert tree_attention.tile_of(gqa._replace(d=256), 9) == gqa._replace(d=256)
+    mla, gqa = Tile(512, 64, 512, 32, 64, 8), Tile(64, 0, 64, 128, 64, 4)
+    assert tile_of(mla, 9) == (512, 64, 512, 64, 32, 8, 2)
+    assert tile_of(gqa, 9) == (64, 0, 64, 64, 128, 4, 2)
+    assert tile_of(mla, 10) == mla
+    assert tile_of(gqa._replace(d=256), 9) == gqa._replace(d=256)

@@ -24,10 +24,10 @@ import triton
 from triton.backends.compiler import GPUTarget
 from triton.compiler import ASTSource
 from ddops_overlay.ddtree.ops import tree_attention
-from ddops_overlay.ddtree.ops.tree_attention import Tile
+from ddops_overlay.ddtree.ops.attention_tile import Tile, tile_of
 
 arch, heads, *stock = json.loads(sys.argv[1])
-tile = tree_attention.tile_of(Tile(512, 64, 512, *stock), arch // 10)
+tile = tile_of(Tile(512, 64, 512, *stock), arch // 10)
 kernel = tree_attention._part_kernel
 constants = dict(
     N=17, GROUP=heads, KV=1, LEAST=128, DQ=576, DV=512, D=512, PE=64, BLOCK_DV=512,

@@ -18,6 +18,7 @@ from sglang.srt.layers.attention.triton_backend import TritonAttnBackend
 
 from .buffers import Guarded, TreeBuffers
 from .ops import tree_attention
+from .ops.attention_tile import Tile, tile_of
 from .ops.tree_mask import tree_mask
 from .rules import require
 
@@ -66,8 +67,8 @@ class DDTreeTritonAttnBackend(TritonAttnBackend):  # type: ignore[misc]
         plain = plain and len(q) == (len(qo_indptr) - 1) * width
         if not plain or logit_cap > 0 or sliding_window_size >= 0 or xai_temperature_len > 0:
             return False
-        stock = tree_attention.Tile(*_get_block_sizes_for_extend_attention(q.shape[2], v.shape[2]))
-        tile = tree_attention.tile_of(stock, self._capability)
+        stock = Tile(*_get_block_sizes_for_extend_attention(q.shape[2], v.shape[2]))
+        tile = tile_of(stock, self._capability)
         inputs = (q, k, v, out, k_pool, v_pool, kv_indptr, kv_indices, mask, mask_indptr)
         tree_attention.kernel(*inputs, width, scale, tile, self._processors)
         return True

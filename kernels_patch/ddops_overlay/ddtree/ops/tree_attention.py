@@ -20,49 +20,14 @@ dimensions are contiguous. Sums are float32; the number of parts depends on shap
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 import torch
 import triton
 import triton.language as tl
 
+from .attention_tile import MOST_PARTS, Tile, parts_of
+
 _LEAST = 128  # columns of a part, where there are so many: each part has a sum of its own to add up
-_MOST_PARTS = 31  # with the tree's own 32, which one program adds up
 _LOG2_E = 1.4426950408889634
-
-
-class Tile(NamedTuple):
-    """Of one block: width of q and k without position (``d``) and of it (``pe``), of v, rows, columns, its warps, and
-    how many tiles of the prefix are under way at once."""
-
-    d: int
-    pe: int
-    dv: int
-    rows: int
-    columns: int
-    warps: int
-    stages: int = 1
-
-
-# rows, columns, warps, stages by the width of q and k: among the best of benchmarks/device/tiles.py on an H200, for MLA
-# the one that is best at long contexts
-_HOPPER = {128: (64, 128, 4, 2), 576: (64, 32, 8, 2)}
-
-
-def tile_of(stock: Tile, capability: int) -> Tile:
-    """The tile for a GPU of that major capability: measured where it could be, else SGLang's for its prefill kernel,
-    which is known to fit there."""
-    wide = stock.d + stock.pe
-    measured = _HOPPER.get(max(wide, 128)) if capability == 9 else None
-    return Tile(stock.d, stock.pe, stock.dv, *measured) if measured else stock
-
-
-def parts_of(blocks: int, requests: int, processors: int) -> int:
-    """Parts of a prefix: so many that all of the GPU's processors have a block, ``blocks`` being those of a request.
-
-    A batch counts as the next power of two: one that a graph pads to that is summed as in the graph.
-    """
-    return max(1, min(_MOST_PARTS, processors // (blocks * triton.next_power_of_2(requests))))
 
 
 def reference(
@@ -339,7 +304,7 @@ def kernel(
         parts,
         HEADS=heads,
         DV=dv,
-        BLOCK_PARTS=_MOST_PARTS + 1,
+        BLOCK_PARTS=MOST_PARTS + 1,
         BLOCK_DV=block_dv,
         num_warps=4,
     )
