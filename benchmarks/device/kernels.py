@@ -2,7 +2,6 @@
 
 PYTHONPATH=<overlay> python kernels.py check     exits 1 on a difference
 PYTHONPATH=<overlay> python kernels.py time
-PYTHONPATH=<overlay>:<SGLang> python kernels.py attention     against SGLang's prefill kernel, by context
 """
 
 from __future__ import annotations
@@ -13,16 +12,7 @@ from collections.abc import Callable
 from typing import Any
 
 import torch
-from ddops_overlay.ddtree.ops import (
-    attention_tile,
-    build_tree,
-    compact_kv,
-    top_tokens,
-    tree_attention,
-    tree_mask,
-    verify_rows,
-    walk,
-)
+from ddops_overlay.ddtree.ops import build_tree, compact_kv, top_tokens, tree_mask, verify_rows, walk
 
 DEVICE = "cuda"
 BUDGETS = (8, 12, 16, 32, 64)
@@ -127,75 +117,6 @@ def check_far() -> None:
         sys.exit(1)
 
 
-MLA, GQA = (16, 1, 576, 512), (32, 8, 128, 128)  # heads, KV heads, width of q and k, of v
-BF16 = 2e-2  # of values of about 1
-# SGLang's for an H200
-STOCK = {MLA: attention_tile.Tile(512, 64, 512, 32, 64, 8), GQA: attention_tile.Tile(128, 0, 128, 128, 64, 8)}
-
-
-def rows_of(shape: tuple[int, ...], prefixes: list[int], width: int, dtype: torch.dtype) -> tuple[Any, ...]:
-    """Inputs of tree_attention on the GPU, on random trees; MLA's values are the front of its keys."""
-    heads, kv, dq, dv = shape
-    rows, lens = len(prefixes) * width, torch.tensor(prefixes, device=DEVICE)
-    q, k = (torch.randn((rows, n, dq), device=DEVICE).to(dtype) for n in (heads, kv))
-    v = (k[..., :dv] if kv == 1 else torch.randn_like(k)).contiguous()
-    k_pool = torch.randn((sum(prefixes) + 7, kv, dq), device=DEVICE).to(dtype)
-    v_pool = k_pool[..., :dv] if kv == 1 else torch.randn_like(k_pool)
-    parents = [[-1, *(int(torch.randint(0, node, ())) for node in range(1, width))] for _ in prefixes]
-    starts = torch.cat([lens.new_zeros(1), (width * (lens + width)).cumsum(0)])
-    mask = torch.zeros(int(starts[-1]), dtype=torch.uint8, device=DEVICE)
-    tree_mask.kernel(torch.tensor(parents, dtype=torch.int32, device=DEVICE), lens, starts, mask, width)
-    kv_indptr = torch.cat([lens.new_zeros(1), lens.cumsum(0)]).to(torch.int32)
-    slots = torch.randperm(sum(prefixes), device=DEVICE)
-    out = torch.empty((rows, heads, dv), dtype=dtype, device=DEVICE)
-    return q, k, v, out, k_pool, v_pool, kv_indptr, slots, mask, starts, width, dq**-0.5
-
-
-def processors() -> int:
-    return torch.cuda.get_device_properties(DEVICE).multi_processor_count
-
-
-def tile_of(stock: attention_tile.Tile) -> attention_tile.Tile:
-    return attention_tile.tile_of(stock, torch.cuda.get_device_capability()[0])
-
-
-def check_attention(quick: bool) -> int:
-    """bf16 and fp16 against the reference; returns the number of cases."""
-    cases = 0
-    for shape, stock in STOCK.items():
-        tile = tile_of(stock)
-        for dtype, tolerance in ((torch.bfloat16, BF16), (torch.float16, 3e-3)):
-            for prefixes in ([1], [300, 5, 129], [1500] * 8) if quick else ([1], [300, 5, 129], [1500] * 8, [9000, 31]):
-                for width in (9, 65) if quick else (2, 9, 13, 17, 33, 65, 128):
-                    inputs = rows_of(shape, prefixes, width, dtype)
-                    expected = inputs[3].clone()
-                    tree_attention.reference(*inputs[:3], expected, *inputs[4:])
-                    inputs[3].fill_(float("nan"))
-                    tree_attention.kernel(*inputs, tile, processors())
-                    worst = float((inputs[3].float() - expected.float()).abs().max())
-                    if not worst <= tolerance:
-                        say(f"DIFFERENT tree_attention {shape} {dtype} {prefixes} {width}: {worst}")
-                        sys.exit(1)
-                    cases += 1
-    return cases
-
-
-def check_far_attention() -> None:
-    """A prefix at the end of an MLA pool of 4.2 million slots."""
-    q, k, v, out, near, _, kv_indptr, slots, *rest = rows_of(MLA, [300], 9, torch.bfloat16)
-    expected = out.clone()
-    tree_attention.reference(q, k, v, expected, near, near[..., :512], kv_indptr, slots, *rest)
-    pool = torch.zeros((4_200_000, 1, 576), dtype=torch.bfloat16, device=DEVICE)
-    pool[-len(near) :] = near
-    slots = slots + len(pool) - len(near)
-    inputs = (q, k, v, out, pool, pool[..., :512], kv_indptr, slots, *rest)
-    tree_attention.kernel(*inputs, tile_of(STOCK[MLA]), processors())
-    worst = float((out.float() - expected.float()).abs().max())
-    if not worst <= BF16:
-        say(f"DIFFERENT far attention: {worst}")
-        sys.exit(1)
-
-
 def check(quick: bool) -> None:
     torch.manual_seed(0)
     cases = 0
@@ -207,10 +128,8 @@ def check(quick: bool) -> None:
                     cases += 1
     if not quick:
         check_far()
-        check_far_attention()
-    attended = check_attention(quick)
     torch.cuda.synchronize()
-    say(f"kernels equal their references in {cases} cases, attention in {attended}")
+    say(f"kernels equal their references in {cases} cases")
 
 
 def microseconds(function: Callable[[], Any], repeats: int = 50, samples: int = 30) -> tuple[float, float]:
@@ -270,38 +189,8 @@ def time(prefix_len: int = 2000) -> None:
             say(f"budget {budget} batch {bs}: build + rows + mask {total:.1f} us   {parts}")
 
 
-def attention() -> None:
-    """Time of one layer's attention of a verification, beside SGLang's kernel on the same inputs."""
-    from sglang.kernels.ops.attention.extend_attention import (
-        _get_block_sizes_for_extend_attention,
-        extend_attention_fwd,
-    )
-
-    torch.manual_seed(0)
-    for name, shape in (("MLA", MLA), ("GQA", GQA)):
-        tile = tile_of(attention_tile.Tile(*_get_block_sizes_for_extend_attention(*shape[2:])))
-        for bs, width in ((1, 9), (1, 17), (1, 33), (1, 65), (8, 9), (8, 17), (8, 65)):
-            for prefix in (300, 2000, 8000, 32000):
-                inputs = rows_of(shape, [prefix] * bs, width, torch.bfloat16)
-                q, k, v, out, k_pool, v_pool, kv_indptr, slots, mask, starts, _, scale = inputs
-                qo_indptr = torch.arange(bs + 1, dtype=torch.int32, device=DEVICE) * width
-                theirs = torch.empty_like(out)
-                stock = (q, k, v, theirs, k_pool, v_pool, qo_indptr, kv_indptr, slots, mask, True, starts, width)
-                whole = (*inputs, tile, processors())
-                mine = microseconds(lambda a=whole: tree_attention.kernel(*a), 10, 15)
-                other = microseconds(lambda a=(*stock, 1.0, 1.0, scale): extend_attention_fwd(*a), 5, 15)
-                off = float((out.float() - theirs.float()).abs().max())
-                what = f"{name} batch {bs} N {width} prefix {prefix}"
-                ours, stocks = (f"{median:.1f} us (spread {spread:.1f})" for median, spread in (mine, other))
-                say(f"{what}: {ours}, SGLang {stocks}, ratio {other[0] / mine[0]:.2f}; apart {off:.4f}")
-                if not off <= BF16:
-                    sys.exit(1)
-
-
 if __name__ == "__main__":
     if sys.argv[1] == "time":
         time()
-    elif sys.argv[1] == "attention":
-        attention()
     else:
         check(quick="quick" in sys.argv)

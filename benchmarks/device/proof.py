@@ -2,9 +2,9 @@
 
     python proof.py MODEL DRAFTER OUT [NAME ...]       without a NAME all of them, about 25 minutes on 16 cores
 
-It writes the plug-ins' folder itself; SGLang must be importable. What takes time runs alone, the rest two at a time.
-A part's output is OUT/NAME.txt, its servers' logs are under OUT/NAME; a line on stdout tells of its end. Exits 1 where
-one of them did.
+It writes the plug-ins' folder itself; SGLang must be importable. What measures time runs alone; before it the scripts
+that start servers run two at a time, and beside them what checks kernels. A part's output is OUT/NAME.txt, its servers'
+logs are under OUT/NAME; a line on stdout tells of its end. Exits 1 where one of them did.
 """
 
 from __future__ import annotations
@@ -25,13 +25,14 @@ sys.path.append(str(ROOT / "tests/overlay"))
 import engine  # noqa: E402
 
 BUDGETS = "8,12,16,32,64"
-LANES = 2
+SERVING = 2  # scripts at a time: thirty servers that start at once take minutes
 
 Command = list[str]
+Parts = dict[str, list[Command]]
 
 
-def parts(model: str, drafter: str, out: Path) -> tuple[dict[str, list[Command]], dict[str, list[Command]]]:
-    """What may run side by side, and what must run alone: the commands of each part, one after another."""
+def parts(model: str, drafter: str, out: Path) -> tuple[Parts, Parts, Parts]:
+    """The commands of each part, one after another: what checks kernels, what serves, and what must run alone."""
 
     def script(name: str, *arguments: str) -> Command:
         return [sys.executable, name, *arguments]
@@ -39,39 +40,46 @@ def parts(model: str, drafter: str, out: Path) -> tuple[dict[str, list[Command]]
     def served(name: str, part: str, *arguments: str) -> Command:
         return script(name, model, drafter, str(out / part), *arguments)
 
-    def sanitized(tool: str) -> Command:
-        return ["compute-sanitizer", "--tool", tool, "--error-exitcode", "1", *script("kernels.py", "check", "quick")]
+    def both(action: str, *arguments: str, before: Command | None = None) -> list[Command]:
+        return [(before or []) + script(name, action, *arguments) for name in ("kernels.py", "attention.py")]
 
-    mla = out / "mla-models"
-    side_by_side = {
-        "check": [script("kernels.py", "check")],
-        "hazards": [served("hazards.py", "hazards", "16")],
-        "racecheck": [sanitized("racecheck")],
-        "memcheck": [sanitized("memcheck")],
+    def sanitized(tool: str) -> list[Command]:
+        return both("check", "quick", before=["compute-sanitizer", "--tool", tool, "--error-exitcode", "1"])
+
+    def steps(name: str, shape: str, seconds: int, context: int, *servers: str) -> Command:
+        return script("steps.py", shape, str(out / name), model, str(seconds), str(context), *servers)
+
+    at_3500 = ("plain", "tree-9", "tree-17", "chain-17")
+    mla = out / "mla-models/models"
+    kernels = {"check": both("check"), "racecheck": sanitized("racecheck"), "memcheck": sanitized("memcheck")}
+    # the long ones first: together they end sooner so
+    serving = {
+        "ramp": [served("ramp.py", "ramp", "240", "32")],
         "fp16": [served("compare.py", "fp16", BUDGETS, "--dtype", "float16")],
+        "bf16": [served("compare.py", "bf16", BUDGETS)],
         "mla": [
             # no time to measure anything: it leaves the models
-            script("steps.py", "deepseek-v2", str(mla), model, "0"),
+            steps("mla-models", "deepseek-v2", 0, 200),
             script(
-                *("compare.py", f"{mla}/models/target", f"{mla}/models/drafter-8", str(out / "mla"), "8,32"),
+                *("compare.py", str(mla / "target"), str(mla / "drafter-8"), str(out / "mla"), "8,32"),
                 *("--speculative-draft-load-format", "dummy"),
             ),
         ],
-        "bf16": [served("compare.py", "bf16", BUDGETS)],
-        "server-memcheck": [served("sanitize.py", "server-memcheck", "16", "330")],
-        "ramp": [served("ramp.py", "ramp", "240", "32")],
+        "hazards": [served("hazards.py", "hazards", "16")],
         "sampling": [served("sampling.py", "sampling", "16", "3000")],
         "window": [
             served("compare.py", "window", "16", "--dtype", "float16", "--speculative-draft-window-size", "32"),
         ],
+        "server-memcheck": [served("sanitize.py", "server-memcheck", "16", "330")],
     }
     alone = {
-        "time": [script("kernels.py", "time")],
-        "attention": [script("kernels.py", "attention")],
-        "steps-8b": [script("steps.py", "llama-8b", str(out / "steps-8b"), model, "540")],
-        "steps-mla": [script("steps.py", "deepseek-v2", str(out / "steps-mla"), model, "330")],
+        "time": both("time"),
+        "steps-8b": [steps("steps-8b", "llama-8b", 540, 200)],
+        "steps-mla": [steps("steps-mla", "deepseek-v2", 330, 200)],
+        "long-8b": [steps("long-8b", "llama-8b", 200, 3500, *at_3500)],
+        "long-mla": [steps("long-mla", "deepseek-v2", 200, 3500, *at_3500)],
     }
-    return side_by_side, alone
+    return kernels, serving, alone
 
 
 def write_plugins(folder: Path) -> None:
@@ -85,9 +93,10 @@ def main() -> int:
     model, drafter, out, *names = sys.argv[1:]
     folder = Path(out).resolve()
     write_plugins(folder / "plugins")
-    side_by_side, alone = parts(model, drafter, folder)
-    if unknown := set(names) - side_by_side.keys() - alone.keys():
-        sys.exit(f"no part: {', '.join(sorted(unknown))}; there are {', '.join((*side_by_side, *alone))}")
+    kernels, serving, alone = parts(model, drafter, folder)
+    known = (*kernels, *serving, *alone)
+    if unknown := set(names) - set(known):
+        sys.exit(f"no part: {', '.join(sorted(unknown))}; there are {', '.join(known)}")
     numbers = itertools.count()
 
     def run(name: str, commands: list[Command]) -> bool:
@@ -105,12 +114,13 @@ def main() -> int:
         print(f"{name}: {'ok' if not any(codes) else 'FAILED'}, {time.monotonic() - began:.0f} s", flush=True)  # noqa: T201
         return not any(codes)
 
-    def wanted(of: dict[str, list[Command]]) -> list[tuple[str, list[Command]]]:
+    def wanted(of: Parts) -> list[tuple[str, list[Command]]]:
         return [(name, commands) for name, commands in of.items() if not names or name in names]
 
-    with ThreadPoolExecutor(LANES) as pool:
-        passed = list(pool.map(lambda part: run(*part), wanted(side_by_side)))
-    passed += [run(name, commands) for name, commands in wanted(alone)]
+    with ThreadPoolExecutor(1) as beside, ThreadPoolExecutor(SERVING) as pool:
+        running = [beside.submit(run, *part) for part in wanted(kernels)]
+        running += [pool.submit(run, *part) for part in wanted(serving)]
+    passed = [part.result() for part in running] + [run(*part) for part in wanted(alone)]
     return 0 if all(passed) else 1
 
 

@@ -1,8 +1,9 @@
 """The target's pass by width: GPU time of DDTREE, of the stock chain at equal width, and of plain decoding.
 
-    python steps.py SHAPE OUT TOKENIZER SECONDS [NAME ...]
+    python steps.py SHAPE OUT TOKENIZER SECONDS CONTEXT [NAME ...]
 
-SHAPE is llama-8b or deepseek-v2, with random weights; NAMEs are plain, tree-9, chain-9 ..., all by default.
+SHAPE is llama-8b or deepseek-v2, with random weights; CONTEXT is the tokens of a prompt, at most 3500; NAMEs are plain,
+tree-9, chain-9 ..., all by default.
 
 One server is asked at a time; the others stand idle. Times come from `timing/`, a plug-in on PYTHONPATH.
 Exits 1 where one was not measured.
@@ -118,7 +119,7 @@ def write_models(folder: Path, shape: str, tokenizer: Path) -> tuple[Path, dict[
 
 
 def main() -> int:
-    shape, out, tokenizer, seconds, *names = sys.argv[1:]
+    shape, out, tokenizer, seconds, context, *names = sys.argv[1:]
     folder, deadline = Path(out), time.monotonic() + float(seconds)
     model, drafters = write_models(folder / "models", shape, Path(tokenizer))
     dummy = ["--load-format", "dummy"] if shape == "llama-8b" else ["--speculative-draft-load-format", "dummy"]
@@ -137,18 +138,19 @@ def main() -> int:
         for name, arguments, ddtree in wave:
             servers.start(name, *arguments, ddtree=ddtree, plugins=timed)
         try:
-            for name, *_ in wave:
-                missing += not (servers.wait(name, max(10.0, deadline - time.monotonic())) and measure(servers, name))
+            # all of them first: one that starts takes the GPU from one that is measured
+            ready = [name for name, *_ in wave if servers.wait(name, max(10.0, deadline - time.monotonic()))]
+            missing += len(wave) - sum(measure(servers, name, int(context)) for name in ready)
         finally:
             servers.stop()
     # with no time at all the models are what was asked for
     return int(bool(missing or (wanted and float(seconds))))
 
 
-def measure(servers: Servers, name: str) -> bool:
+def measure(servers: Servers, name: str, context: int) -> bool:
     """Says whether there is a figure for each batch."""
     for bs in (1, 8):
-        prompts = [[(i * 977 + j * 31) % 30000 + 100 for j in range(200)] for i in range(bs)]
+        prompts = [[(i * 977 + j * 31) % 30000 + 100 for j in range(context)] for i in range(bs)]
         together(servers.ports[name], prompts, 460)
     lines = [line for line in servers.lines(name, "step_timing") if line["bs"] in (1, 8)]
     for line in lines:

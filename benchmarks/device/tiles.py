@@ -14,9 +14,10 @@ import sys
 from typing import Any
 
 import torch
+from attention import GQA, MLA, STOCK, Shape, processors, rows_of
 from ddops_overlay.ddtree.ops import tree_attention
 from ddops_overlay.ddtree.ops.attention_tile import Tile
-from kernels import GQA, MLA, STOCK, microseconds, processors, rows_of, say
+from kernels import microseconds, say
 from triton.errors import TritonError
 
 CASES = [(1, 9, 300), (1, 17, 300), (1, 17, 8000), (8, 17, 300), (8, 17, 4000), (8, 65, 300), (8, 65, 4000)]
@@ -27,14 +28,14 @@ WAVES = (1, 2)  # blocks a processor
 CHOICES = {MLA: ((16, 32, 64), (16, 32, 64), (8,), (1, 2, 3)), GQA: ((64, 128), (64, 128), (4, 8), (1, 2, 3))}
 
 
-def tiles(shape: tuple[int, ...]) -> list[Tile]:
+def tiles(shape: Shape) -> list[Tile]:
     d, pe, dv = STOCK[shape][:3]
     found = [Tile(d, pe, dv, *rest) for rest in itertools.product(*CHOICES[shape])]
     # what one block keeps in shared memory: the rows of q, and the columns of k that are under way
     return [t for t in found if 2 * (d + pe) * (t.rows + t.stages * t.columns) <= 224 << 10]
 
 
-def compiled(what: tuple[tuple[int, ...], Tile]) -> bool:
+def compiled(what: tuple[Shape, Tile]) -> bool:
     """Compiles a tile into Triton's cache, in both of its forms; False where the GPU cannot have it."""
     shape, tile = what
     try:

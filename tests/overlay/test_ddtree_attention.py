@@ -28,7 +28,7 @@ SHAPES = {
     "gqa, padded": Shape(6, 2, 40, 24, Tile(64, 0, 32, 64, 32, 4)),
     "mla": Shape(4, 1, 80, 64, Tile(64, 16, 64, 32, 64, 8)),
 }
-# bfloat16 is compared on a GPU (benchmarks/device/kernels.py): Triton's interpreter multiplies its bits
+# bfloat16 is compared on a GPU (benchmarks/device/attention.py): Triton's interpreter multiplies its bits
 TOLERANCE = {"float32": 1e-5, "float16": 4e-3}
 
 
