@@ -2,7 +2,7 @@
 PYTHON ?= python3
 VENV ?= .venv
 # lab tests wait more than they work
-WORKERS ?= 3
+WORKERS ?= 4
 
 .PHONY: demo test lint types unit overlay lab distributions clean
 

@@ -178,17 +178,17 @@ def _of_another(profile: Profile, host: HostEntry) -> bool:
 
 
 def stands_on(site: Site) -> dict[str, Any]:
-    """Returns what a release of this site would stand on: interpreter and model, and the overlay's sha256."""
+    """Returns what a release of this site would stand on: interpreter, model and drafter, and the overlay's sha256."""
     patches = diffs.of(site)
-    return {"python": site.engine.python, "model": site.model, "overlay": diffs.identity(site.overlay, patches)}
+    named = {"python": site.engine.python, "model": site.model, "drafter": site.drafter}
+    return {**named, "overlay": diffs.identity(site.overlay, patches)}
 
 
 def _about(profile: Profile, site: Site, draft: Rendered) -> dict[str, Any]:
     manifest = draft.as_manifest()
     return {
         "combination": {k: manifest[k] for k in _COMBINATION},
-        "python": site.engine.python,
-        "model": site.model,
+        **{name: manifest["engine"][name] for name in ("python", "model", "drafter")},
         "gates": manifest["gates"],
         "unit": draft.files[draft.unit].decode(),
     }

@@ -194,7 +194,7 @@ def _store(op: Operation, manifest: dict[str, Any], files: dict[str, bytes]) -> 
         durable.write(incoming / name, data)
     durable.write_json(incoming / MANIFEST, manifest)
     engine = manifest["engine"]
-    durable.write_json(incoming / "stack.json", stack.describe(engine["python"], engine["model"]))
+    durable.write_json(incoming / "stack.json", stack.describe(engine["python"], engine["model"], engine["drafter"]))
     os.replace(incoming, directory)
     durable.sync_directory(op.layout.releases)
     return releases.load(op.layout, NUMBER)

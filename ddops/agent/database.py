@@ -33,7 +33,9 @@ CREATE TABLE verdicts (
 CREATE INDEX verdicts_of_entry ON verdicts (entry);
 """
 _PLAIN = ("id", "ended", "kind", "outcome", "verdict", "what", "release", "drill")
-_COLUMNS = (*_PLAIN, *evidence.SETTINGS, "algorithm", *evidence.STACK)
+# what came later than the schema is read from the brief
+_STACK = tuple(key for key in evidence.STACK if key != "drafter")
+_COLUMNS = (*_PLAIN, *evidence.SETTINGS, "algorithm", *_STACK)
 _OF_VERDICT = ("gate", "passed", "what", "accept_length", "tok_s")
 
 
@@ -144,7 +146,8 @@ class Database:
 
 def _rest(row: tuple[Any, ...]) -> dict[str, Any]:
     graphs, brief = row[1 + _COLUMNS.index("graphs")], json.loads(row[-1])
-    return {"graphs": _truth(graphs), "max_running": evidence.max_running(brief), "brief": brief, "verdicts": []}
+    later = {"max_running": evidence.max_running(brief), "drafter": evidence.drafter(brief)}
+    return {"graphs": _truth(graphs), **later, "brief": brief, "verdicts": []}
 
 
 def _storable(value: Any) -> Any:

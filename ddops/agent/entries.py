@@ -76,6 +76,7 @@ def of_evaluation(name: str, record: dict[str, Any]) -> Entry:
     judged = {"gate": record["suite"], "passed": record["passed"], "what": "; ".join(problems[:3])}
     short = {key: record.get(key) for key in ("suite", "by", "ended", "seconds", "passed")}
     short["max_running"] = record["release"].get("max_running")
+    short["stack"] = {"drafter": record["stack"].get("drafter")}
     return {
         **_stands_on({**record["release"], "stack": record["stack"]}),
         "id": name,

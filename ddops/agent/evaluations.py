@@ -18,7 +18,7 @@ def keep(layout: Layout, release: Release, result: dict[str, Any], by: str) -> s
     """
     engine = release.manifest["engine"]
     try:
-        below = stack.describe(engine["python"], engine["model"])
+        below = stack.describe(engine["python"], engine["model"], engine.get("drafter"))
         ended = steplog.now()
         durable.make_directory(layout.evaluations, 0o700)
         name = f"{ended.translate({ord(c): None for c in '-:.'})}-{result['suite']}-{os.getpid()}.json"

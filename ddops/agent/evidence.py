@@ -1,8 +1,8 @@
 """What this host has seen of a combination: profile, stack, algorithm, budget, graphs, max running.
 
 A combination that was rolled back for its own fault is proven bad on the stack that it ran on; on another overlay,
-SGLang, environment, model or driver that is stale: a warning with what has changed. What is known-good is never
-derived from it.
+SGLang, environment, model, drafter or driver that is stale: a warning with what has changed. What is known-good is
+never derived from it.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ OF_THE_HOST = frozenset(
     )
 )
 SETTINGS = ("profile", "budget", "graphs")
-BELOW = ("sglang", "environment", "model", "driver")
-STACK = ("sglang", "overlay", "environment", "model", "driver")
+BELOW = ("sglang", "environment", "model", "drafter", "driver")
+STACK = ("sglang", "overlay", "environment", "model", "drafter", "driver")
 
 
 def combination(summary: dict[str, Any], stack: dict[str, Any] | None) -> dict[str, Any]:
@@ -83,6 +83,12 @@ def max_running(brief: dict[str, Any]) -> int | None:
     return found if isinstance(found, int) else None
 
 
+def drafter(brief: dict[str, Any]) -> str | None:
+    """Returns what a history's entry says of the drafter's files: their digest, '' where there was no drafter."""
+    found = (brief.get("stack") or (brief.get("release") or {}).get("stack") or {}).get("drafter")
+    return found if isinstance(found, str) else None
+
+
 def _blames_the_release(outcome: dict[str, Any]) -> bool:
     """Says whether what ended a trial was its own, not the machine's, an operator's or the supervisor's."""
     of_the_host = any(fault.get("fault") in OF_THE_HOST for fault in outcome.get("faults") or ())
@@ -91,7 +97,14 @@ def _blames_the_release(outcome: dict[str, Any]) -> bool:
 
 def changed(was: dict[str, Any], now: dict[str, Any]) -> list[dict[str, Any]]:
     """Returns what of a stack is not as it was: ``name``, ``was``, ``now``; None where it is not known."""
-    return [{"name": key, "was": was.get(key), "now": now.get(key)} for key in STACK if was.get(key) != now.get(key)]
+    return [{"name": key, "was": was.get(key), "now": now.get(key)} for key in STACK if _differs(key, was, now)]
+
+
+def _differs(key: str, was: dict[str, Any], now: dict[str, Any]) -> bool:
+    if key == "drafter" and not was.get(key):
+        # '': what stood on no drafter stands on none today; None: an earlier ddops did not look
+        return was.get(key) is None and bool(now.get(key))
+    return bool(was.get(key) != now.get(key))
 
 
 def newest(entries: list[dict[str, Any]]) -> list[tuple[dict[str, Any], int]]:

@@ -20,13 +20,13 @@ _SECRET = re.compile(r"(?i)(\b[a-z0-9_-]*(?:key|token|secret|passw(?:or)?d|crede
 def facts(of: Layout, about: dict[str, Any]) -> dict[str, Any]:
     """Returns the host's side of a plan.
 
-    ``about`` is the release that is planned: its combination, its interpreter and model, its unit's text.
+    ``about`` is the release that is planned: its combination, its interpreter, model and drafter, its unit's text.
     """
     live, known_good = releases.pointed_if_whole(of, of.live), releases.pointed_if_whole(of, of.known_good)
     with ThreadPoolExecutor(2) as beside:  # what systemd says is waited for longest
         rated = beside.submit(exposure, about["unit"])
         shown = beside.submit(systemd.show, live.unit) if live else None
-        below = _below(about["python"], about["model"])  # preflight refuses a problem; a plan shows it
+        below = _below(about)  # preflight refuses a problem; a plan shows it
         known, problem = ledger.read(of)
         return {
             "hostname": platform.node(),
@@ -48,18 +48,18 @@ def facts(of: Layout, about: dict[str, Any]) -> dict[str, Any]:
 def stack_now(of: Layout, about: dict[str, Any]) -> dict[str, Any]:
     """Returns what a release would stand on now: what evidence is compared with, and a ``problem`` if there is one.
 
-    ``about`` names the interpreter, the model and the overlay's sha256; where it is empty they are the live release's.
+    ``about`` names interpreter, model, drafter and the overlay's sha256; where it is empty they are the live release's.
     """
     if not about:
         live = releases.pointed_if_whole(of, of.live)
         engine, overlay = (live.manifest["engine"], live.manifest.get("overlay")) if live else ({}, None)
-        about = {"python": engine.get("python", ""), "model": engine.get("model", ""), "overlay": overlay}
-    return {**_below(about["python"], about["model"]), "overlay": about["overlay"]}
+        about = {key: engine.get(key, "") for key in ("python", "model", "drafter")} | {"overlay": overlay}
+    return {**_below(about), "overlay": about["overlay"]}
 
 
-def _below(python: str, model: str) -> dict[str, Any]:
+def _below(about: dict[str, Any]) -> dict[str, Any]:
     try:
-        return stack.describe(python, model)
+        return stack.describe(about["python"], about["model"], about["drafter"] or None)
     except (AgentError, OSError) as error:
         return {"problem": str(error), "driver": stack.driver()}
 

@@ -104,21 +104,24 @@ def untouched(way_back: Release, unit: systemd.Unit) -> None:
 
 
 def same_stack(way_back: Release) -> str | None:
-    """Raises Refused where SGLang, its environment or the model is not what known-good was promoted on.
+    """Raises Refused where SGLang, its environment, the model or the drafter is not what known-good was promoted on.
 
     Returns the interpreter of known-good, None where nothing of all that was recorded.
     """
     recorded = durable.read_json(way_back.directory / "stack.json")
-    python, model = way_back.manifest["engine"].get("python"), way_back.manifest["engine"].get("model")
+    engine = way_back.manifest["engine"]
+    python = engine.get("python")
     if not recorded or not python:
         return None
-    now = stack.describe(python, model)
+    now = stack.describe(python, engine["model"], engine.get("drafter"))
     for key, name in (
         ("sglang", "SGLang"),
         ("environment", "the environment of SGLang"),
         ("model", "the model"),
+        ("drafter", "the drafter"),
     ):
-        if now[key] != recorded[key]:
+        # an earlier ddops recorded no drafter
+        if now[key] != recorded.get(key, now[key]):
             raise Refused(
                 f"{name} is not what known-good was promoted on",
                 f"{recorded[key][:16]} became {now[key][:16]}: the way back is not proven",
@@ -151,7 +154,7 @@ def _hardware(trial: Release) -> None:
 
 def _stack_of_trial(trial: Release) -> dict[str, Any]:
     engine = trial.manifest["engine"]
-    found = stack.describe(engine["python"], engine["model"])
+    found = stack.describe(engine["python"], engine["model"], engine["drafter"])
     if found["sglang"] != engine["sglang"]:
         raise Refused(
             f"SGLang {found['sglang']} is on the host, the profile is for {engine['sglang']}",

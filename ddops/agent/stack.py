@@ -1,4 +1,4 @@
-"""What a release stands on and does not carry: SGLang and its environment, the model's files, the GPUs' driver."""
+"""What a release stands on and does not carry: SGLang's environment, the files of model and drafter, the driver."""
 
 from __future__ import annotations
 
@@ -40,17 +40,23 @@ def version(python: str) -> str:
     return sglang[-1].name[len("sglang-") : -len(".dist-info")]
 
 
-def describe(python: str, model: str) -> dict[str, Any]:
+def describe(python: str, model: str, drafter: str | None) -> dict[str, Any]:
     """Returns the versions and digests that tell whether anything below a release has changed.
 
-    Raises Refused where the environment, SGLang in it, or the model is not there.
+    Raises Refused where the environment, SGLang in it, the model or the drafter is not there.
     """
     here, packages = version(python), site_packages(python)
     assert packages is not None  # noqa: S101 - its version was found there
     digest = hashlib.sha256()
     for record in sorted(packages.glob("*.dist-info/RECORD")):
         digest.update(record.parent.name.encode() + record.read_bytes())
-    return {"sglang": here, "environment": digest.hexdigest(), "model": _model(Path(model)), "driver": driver()}
+    return {
+        "sglang": here,
+        "environment": digest.hexdigest(),
+        "model": _files("model", Path(model)),
+        "drafter": _drafter(drafter or ""),
+        "driver": driver(),
+    }
 
 
 def driver() -> str | None:
@@ -63,9 +69,16 @@ def driver() -> str | None:
     return None
 
 
-def _model(folder: Path) -> str:
+def _drafter(named: str) -> str:
+    """Returns '' for none; a hand-made unit may name one that SGLang fetches, which is told by its name."""
+    return _files("drafter", Path(named)) if named.startswith("/") else named
+
+
+def _files(what: str, folder: Path) -> str:
     if not folder.is_dir():
-        raise Refused(f"the model is not at {folder}", "no such folder on the host", "check 'model' in the site file")
+        raise Refused(
+            f"the {what} is not at {folder}", "no such folder on the host", f"check '{what}' in the site file"
+        )
     digest = hashlib.sha256()
     for path in sorted(p for p in folder.iterdir() if p.is_file()):
         stat = path.stat()

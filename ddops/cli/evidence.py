@@ -111,5 +111,6 @@ def _stack(stack: dict[str, Any]) -> str:
     if problem := stack.get("problem"):
         return f"not as it must be: {problem}"
     parts = [f"SGLang {stack['sglang']}", f"driver {stack['driver'] or 'none'}"]
-    parts += [f"{key} {str(stack[key])[:12]}" for key in ("overlay", "environment", "model") if stack.get(key)]
+    digests = ("overlay", "environment", "model", "drafter")
+    parts += [f"{key} {stack[key][:12]}" for key in digests if stack.get(key)]
     return ", ".join(parts)

@@ -66,13 +66,13 @@ def test_ddtree_is_chosen_read_back_and_compared_by_its_tokens(drafted: ServiceH
     assert drafted.ask() == "Paris"
 
 
-def test_a_drafter_that_is_gone_is_said_before_anything_is_stopped(drafted: ServiceHost) -> None:
+def test_a_drafter_that_is_gone_or_another_is_said_before_anything_is_stopped(drafted: ServiceHost) -> None:
     site = Path(drafted.environment["DDOPS_SITE"])
     here = site.read_text()
     site.write_text(here.replace(DRAFTER, "/srv/none"))
     pid = drafted.main_pid("sglang.service")
     ran = drafted.deploy(8)
-    assert (ran.code, ran.document["reason"]["what"]) == (5, "/srv/none is not on this host"), ran
+    assert (ran.code, ran.document["reason"]["what"]) == (5, "the drafter is not at /srv/none"), ran
     assert drafted.main_pid("sglang.service") == pid
 
     site.write_text(here)
@@ -82,4 +82,8 @@ def test_a_drafter_that_is_gone_is_said_before_anything_is_stopped(drafted: Serv
     for ran in (drafted.deploy(12), drafted.ddops("rollback")):
         assert ran.code == 5, ran
         assert f"lab-0002.service could not be started: {DRAFTER} is not there" in ran.document["reason"]["what"]
+
+    drafted.on("sh", "-c", f"mv /srv/aside {DRAFTER}; echo '{{ }}' > {DRAFTER}/config.json")
+    ran = drafted.deploy(12)
+    assert (ran.code, ran.document["reason"]["what"]) == (5, "the drafter is not what known-good was promoted on"), ran
     assert drafted.main_pid("lab-0002.service") == pid

@@ -47,7 +47,7 @@ def test_every_verdict_is_on_the_host_with_its_stack_and_goes_stale(served: Serv
         served, "SELECT DISTINCT sglang, overlay, environment, model FROM entries WHERE kind = 'deploy'"
     )
     stack = json.loads(served.file(f"{STATE}/releases/0002/stack.json") or "")
-    assert {"sglang": sglang, "environment": environment, "model": model, "driver": "580.95.05"} == stack
+    assert {"sglang": sglang, "environment": environment, "model": model, "drafter": "", "driver": "580.95.05"} == stack
     assert overlay == json.loads(served.file(f"{STATE}/releases/0002/manifest.json") or "")["overlay"]
     gates = "SELECT gate, passed, accept_length FROM verdicts WHERE entry = 2 ORDER BY rowid"
     assert rows(served, gates) == [

@@ -255,6 +255,28 @@ def test_a_driver_that_was_not_recorded_counts_as_changed(host: Layout) -> None:
     assert evidence.proven_bad(found, on_a_cpu) is not None
 
 
+@pytest.mark.parametrize(
+    ("was", "now", "stale"),
+    [
+        ("d", "d", False),
+        ("d", "another", True),
+        ("d", "", True),
+        ("", "d", False),  # the site has a drafter now; what stood on none stands on none today
+        (None, "d", True),
+        (None, "", False),
+    ],
+)
+def test_a_drafter_counts_where_one_drafted(host: Layout, was: str | None, now: str, stale: bool) -> None:
+    for number in (1, 2, 3):
+        told(host, number, "rolled-back", "load", release={**RELEASE, "stack": {**STACK, "drafter": was}})
+    ledger.answer(host, {})
+    wanted = evidence.combination(RELEASE, {**STACK, "drafter": now})
+    for found in (entries.from_files(host), ledger.read(host)[0]):
+        changed = [{"name": "drafter", "was": was, "now": now}] if stale else []
+        assert [entry["changed"] for entry in evidence.of(found, wanted)] == [changed]
+        assert (evidence.proven_bad(found, wanted) is None) == stale
+
+
 def test_equal_verdicts_are_told_once_with_their_number(host: Layout) -> None:
     for number in (4, 5):
         told(host, number, "rolled-back", "load")
@@ -290,7 +312,7 @@ def test_an_evaluation_is_a_verdict_on_the_stack_that_it_ran_on(host: Layout, tm
     assert evaluated(host, passed=False, engine=engine) == ""
     ledger.answer(host, {})
     kept = rows(host, "SELECT kind, verdict, budget, sglang, model FROM entries WHERE kind = 'eval' ORDER BY seq")
-    digest = stack.describe(engine["python"], engine["model"])["model"]
+    digest = stack.describe(engine["python"], engine["model"], None)["model"]
     assert kept == [("eval", outcome, 12, "0.5.16", digest) for outcome in ("passed", "not passed")]
     gates = "SELECT gate, passed, what, evidence FROM verdicts WHERE gate = 'coding' ORDER BY rowid"
     assert rows(host, gates) == [
@@ -298,7 +320,7 @@ def test_an_evaluation_is_a_verdict_on_the_stack_that_it_ran_on(host: Layout, tm
         ("coding", 0, "1 of 21 programs is right", '{"right": 1}'),
     ]
     assert not any("the model wrote" in path.read_text() for path in host.evaluations.iterdir())
-    now = evidence.combination(RELEASE, stack.describe(engine["python"], engine["model"]))
+    now = evidence.combination(RELEASE, stack.describe(engine["python"], engine["model"], None))
     assert evidence.proven_bad(ledger.read(host)[0], now) is None, "a suite forbids no deploy"
 
 
