@@ -154,7 +154,7 @@ def _hardware(trial: Release) -> None:
 
 def _stack_of_trial(trial: Release) -> dict[str, Any]:
     engine = trial.manifest["engine"]
-    found = stack.describe(engine["python"], engine["model"], engine["drafter"])
+    found = stack.describe(engine["python"], engine["model"], engine.get("drafter"))
     if found["sglang"] != engine["sglang"]:
         raise Refused(
             f"SGLang {found['sglang']} is on the host, the profile is for {engine['sglang']}",
