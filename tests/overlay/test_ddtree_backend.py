@@ -19,6 +19,8 @@ plan.activate()
 from ddops_overlay.ddtree.attention import DDTreeTritonAttnBackend  # noqa: E402
 from ddops_overlay.ddtree.ops import tree_attention  # noqa: E402
 from ddops_overlay.ddtree.ops.attention_tile import Tile, tile_of  # noqa: E402
+from ddops_overlay.ddtree.rules import RuleBroken  # noqa: E402
+from ddops_overlay.ddtree.worker import must_be_movable  # noqa: E402
 from sglang.srt.layers.attention.triton_backend import TritonAttnBackend  # noqa: E402
 from sglang.srt.layers.radix_attention import AttentionType  # noqa: E402
 from test_ddtree_attention import SHAPES, case  # noqa: E402
@@ -30,11 +32,11 @@ SHAPE = SHAPES["mha"]
 class Setup:
     """A back-end in the middle of a verification, and one layer of the target."""
 
-    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, dtype: Any = torch.float16) -> None:
         monkeypatch.setattr(TritonAttnBackend, "__init__", lambda _self, _runner: None)
         gpu = SimpleNamespace(multi_processor_count=20, major=9)
         monkeypatch.setattr(torch.cuda, "get_device_properties", lambda _device: gpu)
-        self.inputs = case(1, SHAPE, PREFIXES, WIDTH, torch.float32)
+        self.inputs = case(1, SHAPE, PREFIXES, WIDTH, dtype)
         q, k, v, _, k_pool, v_pool, kv_indptr, slots, mask, starts, _, scale = self.inputs
         self.q, self.k, self.v = (x.flatten(1) for x in (q, k, v))
         self.backend: Any = DDTreeTritonAttnBackend(SimpleNamespace(device="cuda"))
@@ -75,7 +77,7 @@ def setup(monkeypatch: pytest.MonkeyPatch) -> Setup:
 def test_a_verification_goes_to_the_overlays_kernel(setup: Setup) -> None:
     q, k, v, out, *rest = setup.inputs
     tree_attention.reference(q, k, v, out, *rest)
-    assert torch.allclose(setup.forward().view_as(out), out, atol=1e-5, rtol=0)
+    assert torch.allclose(setup.forward().view_as(out), out, atol=4e-3, rtol=0)
     assert setup.stock_calls == []
 
 
@@ -108,6 +110,28 @@ def test_sinks_and_a_pass_without_a_tree_go_to_sglangs(setup: Setup) -> None:
     setup.verifies = False
     setup.forward()
     assert len(setup.stock_calls) == 3
+
+
+def test_values_that_the_tile_has_no_room_for_go_to_sglangs(monkeypatch: pytest.MonkeyPatch) -> None:
+    wide = Setup(monkeypatch, torch.float32)
+    wide.forward()
+    assert len(wide.stock_calls) == 1
+
+    small = Setup(monkeypatch)
+    k_pool, v_pool = (x.to(torch.float8_e4m3fn) for x in small.inputs[4:6])
+    small.backend.token_to_kv_pool.get_key_buffer = lambda _layer: k_pool
+    small.backend.token_to_kv_pool.get_value_buffer = lambda _layer: v_pool
+    small.backend._capability = 12
+    small.forward()
+    assert len(small.stock_calls) == 1
+
+
+def test_a_pool_with_scales_of_its_own_is_refused() -> None:
+    mha = type("MHATokenToKVPool", (), {})
+    must_be_movable(mha())
+    for pool in (type("MHATokenToKVPool", (), {"k_scale_buffer": [torch.ones(1)]})(), type("SWAKVPool", (), {})()):
+        with pytest.raises(RuleBroken, match="kv-pool"):
+            must_be_movable(pool)
 
 
 def test_the_tile_is_the_measured_one_or_sglangs() -> None:

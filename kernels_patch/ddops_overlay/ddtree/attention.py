@@ -65,6 +65,8 @@ class DDTreeTritonAttnBackend(TritonAttnBackend):  # type: ignore[misc]
         """Verifies a tree; returns False for what the kernel does not do, having done nothing."""
         plain = causal and mask is not None and k_scale == v_scale == 1.0 and sinks is None
         plain = plain and len(q) == (len(qo_indptr) - 1) * width
+        # tiles are for two bytes a value; what is narrower is cast in shared memory, of which sm_120 has too little
+        plain = plain and q.element_size() == 2 and (k_pool.element_size() == 2 or self._capability != 12)
         if not plain or logit_cap > 0 or sliding_window_size >= 0 or xai_temperature_len > 0:
             return False
         stock = Tile(*_get_block_sizes_for_extend_attention(q.shape[2], v.shape[2]))

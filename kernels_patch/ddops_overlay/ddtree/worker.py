@@ -73,7 +73,7 @@ class DDTreeWorker(DFlashWorkerV2):  # type: ignore[misc]
             group if group.world_size > 1 else None,
         )
         pool = runner.token_to_kv_pool
-        require(type(pool).__name__ in _POOLS, "kv-pool", f"accepted rows cannot be moved in a {type(pool).__name__}")
+        must_be_movable(pool)
         self.commit = Commit(self, Limits(_eos(runner.model_config), largest, self.device))
         # the target's graphs are captured next
         runner.capture_tail_hooks.append(self.commit.capture)
@@ -132,6 +132,12 @@ class DDTreeWorker(DFlashWorkerV2):  # type: ignore[misc]
     @property
     def graphs_are_on(self) -> bool:
         return bool(self.server_args.cuda_graph_config.decode.backend != Backend.DISABLED)
+
+
+def must_be_movable(pool: Any) -> None:
+    """Raises RuleBroken for a pool in which an accepted row is more than one row of each buffer."""
+    require(type(pool).__name__ in _POOLS, "kv-pool", f"accepted rows cannot be moved in a {type(pool).__name__}")
+    require(getattr(pool, "k_scale_buffer", None) is None, "kv-pool", "the scales of accepted rows would not be moved")
 
 
 def _buffers(pool: Any) -> list[torch.Tensor]:
