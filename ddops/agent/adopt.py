@@ -185,6 +185,8 @@ def _port(request: dict[str, Any], unit: systemd.Unit, argv: list[str]) -> int:
 
 
 def _store(op: Operation, manifest: dict[str, Any], files: dict[str, bytes]) -> Release:
+    engine = manifest["engine"]
+    below = stack.describe(engine["python"], engine["model"], engine["drafter"])
     directory = op.layout.release_dir(NUMBER)
     incoming = op.layout.releases / ".incoming-0000"
     shutil.rmtree(incoming, ignore_errors=True)
@@ -193,8 +195,7 @@ def _store(op: Operation, manifest: dict[str, Any], files: dict[str, bytes]) -> 
     for name, data in files.items():
         durable.write(incoming / name, data)
     durable.write_json(incoming / MANIFEST, manifest)
-    engine = manifest["engine"]
-    durable.write_json(incoming / "stack.json", stack.describe(engine["python"], engine["model"], engine["drafter"]))
+    durable.write_json(incoming / "stack.json", below)
     os.replace(incoming, directory)
     durable.sync_directory(op.layout.releases)
     return releases.load(op.layout, NUMBER)

@@ -91,7 +91,8 @@ def drafter(brief: dict[str, Any]) -> str | None:
 
 def _blames_the_release(outcome: dict[str, Any]) -> bool:
     """Says whether what ended a trial was its own, not the machine's, an operator's or the supervisor's."""
-    of_the_host = any(fault.get("fault") in OF_THE_HOST for fault in outcome.get("faults") or ())
+    seen = (*(outcome.get("faults") or ()), *(outcome.get("noticed") or ()))
+    of_the_host = any(fault.get("fault") in OF_THE_HOST for fault in seen)
     return (outcome.get("reason") or {}).get("code") in _ITS_OWN and not of_the_host
 
 
@@ -101,9 +102,9 @@ def changed(was: dict[str, Any], now: dict[str, Any]) -> list[dict[str, Any]]:
 
 
 def _differs(key: str, was: dict[str, Any], now: dict[str, Any]) -> bool:
-    if key == "drafter" and not was.get(key):
-        # '': what stood on no drafter stands on none today; None: an earlier ddops did not look
-        return was.get(key) is None and bool(now.get(key))
+    """A drafter counts where both had one: without it is another algorithm, and an earlier ddops did not look."""
+    if key == "drafter" and not (was.get(key) and now.get(key)):
+        return False
     return bool(was.get(key) != now.get(key))
 
 

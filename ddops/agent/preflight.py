@@ -120,8 +120,7 @@ def same_stack(way_back: Release) -> str | None:
         ("model", "the model"),
         ("drafter", "the drafter"),
     ):
-        # an earlier ddops recorded no drafter
-        if now[key] != recorded.get(key, now[key]):
+        if now[key] != recorded.get(key, now[key]):  # an earlier ddops recorded no drafter
             raise Refused(
                 f"{name} is not what known-good was promoted on",
                 f"{recorded[key][:16]} became {now[key][:16]}: the way back is not proven",

@@ -43,7 +43,8 @@ def version(python: str) -> str:
 def describe(python: str, model: str, drafter: str | None) -> dict[str, Any]:
     """Returns the versions and digests that tell whether anything below a release has changed.
 
-    Raises Refused where the environment, SGLang in it, the model or the drafter is not there.
+    Raises Refused where the environment, SGLang in it, or the model is not there. ``drafter`` is '' for none, and None
+    for one that is not there: whoever needs it finds that out.
     """
     here, packages = version(python), site_packages(python)
     assert packages is not None  # noqa: S101 - its version was found there
@@ -53,7 +54,7 @@ def describe(python: str, model: str, drafter: str | None) -> dict[str, Any]:
     return {
         "sglang": here,
         "environment": digest.hexdigest(),
-        "model": _files("model", Path(model)),
+        "model": _model(Path(model)),
         "drafter": _drafter(drafter or ""),
         "driver": driver(),
     }
@@ -69,18 +70,24 @@ def driver() -> str | None:
     return None
 
 
-def _drafter(named: str) -> str:
-    """Returns '' for none; a hand-made unit may name one that SGLang fetches, which is told by its name."""
-    return _files("drafter", Path(named)) if named.startswith("/") else named
-
-
-def _files(what: str, folder: Path) -> str:
+def _model(folder: Path) -> str:
     if not folder.is_dir():
-        raise Refused(
-            f"the {what} is not at {folder}", "no such folder on the host", f"check '{what}' in the site file"
-        )
+        raise Refused(f"the model is not at {folder}", "no such folder on the host", "check 'model' in the site file")
+    return _digest(sorted(p for p in folder.iterdir() if p.is_file()))
+
+
+def _drafter(named: str) -> str | None:
+    if not named.startswith("/"):  # none, or one of a hand-made unit that SGLang fetches
+        return named
+    path = Path(named)
+    if not path.exists():
+        return None
+    return _digest(sorted(p for p in path.iterdir() if p.is_file()) if path.is_dir() else [path])
+
+
+def _digest(files: list[Path]) -> str:
     digest = hashlib.sha256()
-    for path in sorted(p for p in folder.iterdir() if p.is_file()):
+    for path in files:
         stat = path.stat()
         digest.update(f"{path.name} {stat.st_size} {stat.st_mtime_ns}".encode())
         if stat.st_size <= _WHOLE:

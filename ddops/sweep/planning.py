@@ -85,13 +85,15 @@ def plan(
             setup.plan(agent, max(cells, key=lambda c: c.budget))  # a host where no drill may be says so now
     finally:
         agent.close()
+    # a study of an earlier ddops says nothing of one
+    drafter = {"drafter": found} if (found := facts["stack"].get("drafter")) else {}
     head = {
         "host": host,
         "hostname": facts["hostname"],
         "service": service,
         "profile": setup.profile.name,
         "profile_sha256": hashlib.sha256(setup.profile.model_dump_json().encode()).hexdigest(),
-        "stack": {key: facts["stack"].get(key) for key in ("sglang", "environment", "model")},
+        "stack": {key: facts["stack"].get(key) for key in ("sglang", "environment", "model")} | drafter,
         "overlay": first.rendered.as_manifest()["overlay"],
         "known_good": facts["known_good"],
         "base": base.as_json() if base else None,

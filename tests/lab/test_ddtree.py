@@ -72,7 +72,7 @@ def test_a_drafter_that_is_gone_or_another_is_said_before_anything_is_stopped(dr
     site.write_text(here.replace(DRAFTER, "/srv/none"))
     pid = drafted.main_pid("sglang.service")
     ran = drafted.deploy(8)
-    assert (ran.code, ran.document["reason"]["what"]) == (5, "the drafter is not at /srv/none"), ran
+    assert (ran.code, ran.document["reason"]["what"]) == (5, "/srv/none is not on this host"), ran
     assert drafted.main_pid("sglang.service") == pid
 
     site.write_text(here)

@@ -260,13 +260,13 @@ def test_a_driver_that_was_not_recorded_counts_as_changed(host: Layout) -> None:
     [
         ("d", "d", False),
         ("d", "another", True),
-        ("d", "", True),
-        ("", "d", False),  # the site has a drafter now; what stood on none stands on none today
-        (None, "d", True),
-        (None, "", False),
+        ("d", "", False),  # nothing is drafted with now: another algorithm, and told as that
+        ("", "d", False),
+        ("d", None, False),  # nobody has looked
+        (None, "d", False),
     ],
 )
-def test_a_drafter_counts_where_one_drafted(host: Layout, was: str | None, now: str, stale: bool) -> None:
+def test_a_drafter_counts_where_one_drafted(host: Layout, was: str | None, now: str | None, stale: bool) -> None:
     for number in (1, 2, 3):
         told(host, number, "rolled-back", "load", release={**RELEASE, "stack": {**STACK, "drafter": was}})
     ledger.answer(host, {})
