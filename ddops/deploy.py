@@ -14,7 +14,7 @@ from .following import Report
 from .profile import Profile
 from .remote import Agent, Connect
 from .render import Options, Rendered
-from .settings import Asked
+from .settings import Asked, Effective
 from .site import HostEntry, Site
 
 DRILLS = ("illegal-access", "garbage")
@@ -170,6 +170,15 @@ def plan(
         differences=_differences(agent, profile, site, options) if compare else None,
         notify=site.notify.model_dump(),
     )
+
+
+def reckoned(effective: Effective) -> dict[str, Any]:
+    """Returns what profile, site and flags come to; raises what a deploy of them is refused with before it connects."""
+    _, _, site = effective.place()
+    options, _ = options_of(effective.profile, site, Request(asked=effective.asked))
+    limits = options.limits
+    found = {"algorithm": options.drafting.algorithm, "verify_width": limits.width, "max_running": limits.max_running}
+    return {f"reckoned.{key}": value for key, value in found.items()}
 
 
 def _of_another(profile: Profile, host: HostEntry) -> bool:

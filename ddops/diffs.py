@@ -75,7 +75,10 @@ def texts(folder: Path) -> dict[str, bytes]:
     except OSError as error:
         raise UsageError(f"cannot read the diffs in {folder}", error.strerror or str(error)) from None
     if not found:
-        raise UsageError(f"no diffs in {folder}", "files that end in .diff are wanted", "correct overlay.diffs")
+        why = "files that end in .diff are wanted" if folder.is_dir() else "there is no such folder"
+        raise UsageError(
+            f"no diffs in {folder}", why, "name the folder of your diffs: overlay.diffs, or overlay pin DIR"
+        )
     for name, text in found.items():
         _parsed(name, text)
         try:

@@ -3,8 +3,16 @@
 from __future__ import annotations
 
 import re
+from datetime import UTC, datetime
 
 _UNITS = {"": 1.0, "s": 1.0, "m": 60.0, "h": 3600.0}
+
+
+def until(moment: float | None) -> str:
+    """Returns when a pause ends, of seconds since the epoch; None: by hand."""
+    if moment is None:
+        return "until ddops resume"
+    return datetime.fromtimestamp(moment, UTC).strftime("until %Y-%m-%dT%H:%M:%SZ")
 
 
 def seconds(text: str) -> float:

@@ -57,8 +57,9 @@ MEANINGS = (
     Meaning(ExitCode.SERVICE_DOWN, "the way back failed, or there was none: the service is down", "yes", "yes"),
     Meaning(
         ExitCode.REFUSED,
-        "refused, nothing was changed: something is missing or in the way on the host, its key is not the known one, "
-        "no root without a password; or the trial was promoted before the rollback came",
+        "refused, nothing was changed: something is missing or in the way, on the host or here (a limit of the "
+        "profile, a file that is there), the host's key is not the known one, no root without a password; or the trial "
+        "was promoted before the rollback came",
         "yes",
         "yes",
     ),

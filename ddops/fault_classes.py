@@ -21,13 +21,21 @@ class FaultClass(NamedTuple):
 
 
 _SERVES = "`ddops status --host HOST` says healthy, which it does after right answers only"
-_QUIET = "no new incident: `journalctl -u UNIT -o json --all --after-cursor CURSOR | ddops faults classify -`"
+_QUIET = (
+    "no new incident: `ssh HOST journalctl -u UNIT -o json --all --since=-10min | ddops faults classify - --phase"
+    " promoted`, UNIT as `ddops status` names it"
+)
+# a promoted release is known-good itself
+_FURTHER_BACK = (
+    "`ddops history --host HOST`, then `ddops rollback --host HOST --to N`, N promoted before it; without `--to` the"
+    " same release would be started again"
+)
 _RECORD = "the outcome's record: `ddops history --host HOST --last 5`, `--json` for all of it"
 _LOG = "the lines before the first one: `ddops logs --host HOST --release N --last 200`"
 _DRIVER = (
     "the driver's own lines, with a limit on the time: `timeout 20 nvidia-smi -q -d ECC,PAGE_RETIREMENT,PERFORMANCE`"
 )
-_KERNEL_LOG = "the kernel's lines of that minute: `journalctl -k -o short-precise --no-pager`"
+_KERNEL_LOG = "the kernel's lines of that minute: `journalctl -k -o short-precise --utc --no-pager`"
 
 KINDS: dict[str, Kind] = {
     "kernel": Kind(
@@ -73,7 +81,7 @@ KINDS: dict[str, Kind] = {
         ),
         (
             "in a trial nothing: it was ended and known-good is back",
-            "after promotion: keep what shows it (the journal, py-spy dumps), then `ddops rollback --host HOST`",
+            f"after promotion: keep what shows it (the journal, py-spy dumps), then {_FURTHER_BACK}",
         ),
         (_SERVES, "decode lines come while requests run"),
         "it hangs again within an hour, or known-good hangs too: suspect a link or a GPU",
@@ -91,10 +99,10 @@ KINDS: dict[str, Kind] = {
             "acceptance on the same traffic: decode lines of known-good and of this release, `accept len`",
         ),
         (
-            "after promotion: `ddops rollback --host HOST` as soon as a wrong answer is confirmed",
+            f"after promotion, as soon as a wrong answer is confirmed: {_FURTHER_BACK}",
             "tell those who used the answers",
         ),
-        (_SERVES, "the lossless gate passes: it compares tokens with known-good's"),
+        (_SERVES, "`ddops eval lossless --host HOST` and `ddops eval garbage --host HOST` are passed"),
         "known-good shows it too: the model, the drafter or a GPU is at fault",
     ),
     "hardware": Kind(

@@ -12,9 +12,14 @@ from .agent.faults import RULES
 from .agent.faults.model import IGNORE, PAGE, RESTART, ROLLBACK, Rule
 from .fault_classes import CLASSES, KINDS
 
-_DID = {
+_IN_A_TRIAL = {
     ROLLBACK: "kills the engine, starts known-good, and opens the front after right answers",
-    RESTART: "starts the same release again, with brakes, and calls somebody if it happens again",
+    PAGE: "writes it into the operation's record and goes on: the gates decide",
+    IGNORE: "does nothing",
+}
+_PROMOTED = {
+    RESTART: "does what `watch.on_fault` says: starts the same release again (b300, rtx-pro-6000, lab), rolls back, or"
+    " calls somebody",
     PAGE: "calls somebody and changes nothing else",
     IGNORE: "does nothing",
 }
@@ -48,7 +53,7 @@ def _section(rule: Rule) -> str:
     return (
         f'### <a name="{rule.name}"></a>{rule.name}\n\n'
         f"{rule.why[0].upper()}{rule.why[1:]}.{often}\n\n"
-        f"- In a trial ddops {_DID[rule.trial]}. After promotion it {_DID[rule.promoted]}.\n"
+        f"- In a trial ddops {_IN_A_TRIAL[rule.trial]}. After promotion it {_PROMOTED[rule.promoted]}.\n"
         f"- {seen} `{_code(rule.example)}`\n"
         f"- Not taken for it: `{_code(rule.look_alike)}`"
     )

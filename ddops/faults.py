@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,21 +13,37 @@ from .agent.faults.proving import problems_of
 from .errors import UsageError
 
 
-def incidents(lines: Iterable[bytes], *, phase: str, units: list[str], plain: bool, invocation: str) -> list[Incident]:
-    """Returns the incidents of a journal: ``journalctl -o json --all``, or plain lines of any log."""
+def incidents(
+    lines: Iterable[bytes], *, phase: str, units: list[str], plain: bool, invocation: str
+) -> tuple[list[Incident], int]:
+    """Returns the incidents of a journal, and of how many lines it is.
+
+    ``journalctl -o json --all``, or plain lines of any log; raises UsageError for none at all: that proves nothing.
+    """
     named = frozenset(unit if "." in unit else f"{unit}.service" for unit in units)
-    return classify(entries(lines, plain=plain), Detector(phase, Scope(named, invocation)))
+    read = 0
+
+    def counted() -> Iterator[bytes]:
+        nonlocal read
+        for line in lines:
+            read += 1
+            yield line
+
+    found = classify(entries(counted(), plain=plain), Detector(phase, Scope(named, invocation)))
+    if not read:
+        hint = "the unit's name after journalctl's -u, the time after --since: are they right?"
+        raise UsageError("there is no line to classify", "an empty journal proves nothing", hint)
+    return found, read
 
 
-def rule(name: str) -> Rule:
-    """Returns a rule by its name; UsageError names the nearest one."""
-    if name in RULES:
-        return RULES[name]
+def explained(name: str) -> list[Rule]:
+    """Returns the rule of that name, or those of the class of that name; UsageError names the nearest one."""
+    if found := [r for r in RULES.values() if name in (r.name, r.fault)]:
+        return found
     import difflib
 
-    of_class = [r.name for r in RULES.values() if r.fault == name]
     holding = [known for known in RULES if name and name in known]
-    near = of_class or holding or difflib.get_close_matches(name, [*RULES, *{r.fault for r in RULES.values()}], 1)
+    near = holding or difflib.get_close_matches(name, [*RULES, *{r.fault for r in RULES.values()}], 1)
     raise UsageError(f"no rule {name}", "", f"did you mean '{near[0]}'?" if near else "ddops faults list")
 
 

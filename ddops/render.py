@@ -46,6 +46,12 @@ class Options:
         """Returns the overlay's settings of DDTREE, None for another algorithm."""
         return {"budget": self.budget, "topk": self.topk} if self.drafting.algorithm == "DDTREE" else None
 
+    def words(self) -> str:
+        """Returns the settings as a plan begins."""
+        graphs, topk = "on" if self.graphs else "off", f", topk {self.topk}" if self.topk else ""
+        width = self.limits.width
+        return f"budget {self.budget}, verify width {width}, graphs {graphs}, {self.drafting.algorithm}{topk}"
+
 
 @dataclass(frozen=True)
 class Rendered:

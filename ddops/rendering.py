@@ -20,6 +20,7 @@ class Written:
     """What was written, and what a plan would say of it."""
 
     paths: list[Path]
+    words: str
     algorithm: str
     passed_over: tuple[tuple[str, str], ...]
     known: list[Known]
@@ -56,6 +57,7 @@ def write(effective: Effective, service: str, number: int, folder: Path) -> Writ
         raise UsageError(f"cannot write to {folder}", error.strerror or str(error)) from None
     return Written(
         paths=paths,
+        words=options.words(),
         algorithm=options.drafting.algorithm,
         passed_over=passed_over,
         known=evidence.of_profile(effective.profile, options),

@@ -121,6 +121,9 @@ def layers(flag: Path | None) -> list[Layer]:
     The lab's is read where there is none of these. Raises NoSite where there is none, UsageError for a wrong one.
     """
     if named := flag or (Path(os.environ["DDOPS_SITE"]) if os.environ.get("DDOPS_SITE") else None):
+        if not named.exists():
+            by = "--site" if flag else "DDOPS_SITE"
+            raise UsageError(f"there is no site file {named}", f"{by} names it", "ddops site init FILE writes one")
         return [_layer(named)]
     project, user, lab = candidates()
     found = [_layer(path) for path in (user, project) if path.exists()]

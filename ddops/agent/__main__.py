@@ -80,7 +80,7 @@ def _rollback(service: str, rest: list[str]) -> int:
         by = f"{os.environ.get('SUDO_USER') or os.environ.get('USER') or 'root'}, on the host"
         asked = requests.rollback(layout, int(rest[0]) if rest else None, by)
         for event in requests.follow(layout, asked["operation"], -1):
-            if event["event"] in ("step", "step-failed", "fault", "no-room"):
+            if event["event"] in ("step", "step-failed", "fault", "noticed", "no-room"):
                 what = event.get("step") or event.get("line") or f"{event['what']}; {event['why']}; {event['hint']}"
                 sys.stderr.write(f"{event['event']}: {what}\n")
             if event["event"] == "result":

@@ -49,7 +49,7 @@ class _Steps:
             self._operation, self._after = int(current["operation"]), -1
         for event in steplog.read(steplog.steps_file(layout, self._operation), self._after):
             self._after = event["n"]
-            if event["event"] in ("step", "step-failed", "fault", "cancelled"):
+            if event["event"] in ("step", "step-failed", "fault", "noticed", "cancelled"):
                 yield {**event, "operation": self._operation}
 
 
@@ -66,6 +66,7 @@ def _state(layout: Layout) -> dict[str, Any]:
         "front": front.state(layout, live),
         "under_way": f"{current['kind']}: {steplog.at_step(layout, current)}" if current else None,
         "paused": pause["by"] if pause else None,
+        "paused_until": pause["until"] if pause else None,
     }
 
 

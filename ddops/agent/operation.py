@@ -26,8 +26,8 @@ Result = TypeVar("Result")
 class Operation:
     """Runs in a thread of its own while the supervisor's main thread calls ``look``.
 
-    ``look`` reads the journal of the engine under watch and kills a trial at its first fault; the
-    operation's own code learns of that at its next ``check``.
+    ``look`` reads the journal of the engine under watch and kills a trial at its first fault; the operation's own code
+    learns of that at its next ``check``. What is no reason to go back, a full disk say, stands in the log as noticed.
     """
 
     def __init__(self, layout: Layout, request: dict[str, Any], tell: Callable[[str], None] = lambda _: None) -> None:
@@ -154,14 +154,17 @@ class Operation:
                 from .watch import lost
 
                 fault = lost(watched.unit, error)
-            if fault is None:
-                return
             began = time.time_ns()
             acted_on = fault
-            if trial:
+            if fault and trial:
                 processes.kill(watched.unit.cgroup)
                 fault = watched.cause_of(fault)
             self.fault = fault
+            noticed = [watched.noticed.popleft() for _ in range(len(watched.noticed))]
+        for each in noticed:
+            self.log.write("noticed", **each.record())
+        if fault is None or acted_on is None:
+            return
         self.log.write(
             "fault",
             **fault.record(),

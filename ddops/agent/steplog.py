@@ -152,6 +152,8 @@ def _in_words(record: dict[str, Any]) -> str:
     if record["event"] == "fault":
         killed = f", killed {record['ms_from_line_to_kill']} ms after its line" if record["killed"] else ""
         parts.append(record["rule"] + killed)
+    if record["event"] == "noticed":
+        parts += [record["rule"], record["why"]]
     return " ".join(str(part) for part in parts if part)
 
 

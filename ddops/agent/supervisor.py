@@ -110,6 +110,7 @@ def operate(
         "seconds": round(time.monotonic() - began, 2),
         **result,
         "faults": [e for e in op.log.events if e["event"] == "fault"],
+        "noticed": [e for e in op.log.events if e["event"] == "noticed"],
         "steps": op.log.times(),
     }
     op.log.write("outcome", outcome=outcome["outcome"])

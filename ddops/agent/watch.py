@@ -16,7 +16,7 @@ from . import processes, systemd
 from .decode import FIRED_UP, is_decode
 from .fault import Fault
 from .faults import Change, Detector, Incident, Level, Scope
-from .faults.model import ROLLBACK, TRIAL
+from .faults.model import PAGE, ROLLBACK, TRIAL
 from .journal import Entry, Journal, JournalError
 from .systemd import Unit
 
@@ -41,6 +41,7 @@ class EngineWatch:
         self.decode: deque[dict[str, str]] = deque(maxlen=50)
         self.recent: deque[str] = deque(maxlen=30)
         self.lines = 0
+        self.noticed: deque[Fault] = deque(maxlen=50)  # what a person should know of, and no reason to go back
         # what would roll back a trial is a fault of the engine, whatever is then done about it
         self._detector = Detector(TRIAL, Scope(frozenset({unit.name}), unit.invocation))
         self._incident: Incident | None = None
@@ -76,6 +77,8 @@ class EngineWatch:
                 if change.incident.action == ROLLBACK:
                     self._incident = change.incident
                     return Fault.of(change.incident)
+                if change.kind in ("opened", "renamed") and change.incident.action == PAGE:
+                    self.noticed.append(Fault.of(change.incident))
         return None
 
     def cause_of(self, fault: Fault) -> Fault:

@@ -127,6 +127,7 @@ def _unchanged(made: Plan) -> dict[str, Any]:
         "previous": facts["known_good"],
         "verdicts": [],
         "faults": [],
+        "noticed": [],
         "steps": [],
         "seconds": 0.0,
         "host": {

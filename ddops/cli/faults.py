@@ -28,7 +28,7 @@ def classify(
 
     reading.phase(phase)
     with reading.lines(file) as lines:
-        found = faults.incidents(lines, phase=phase, units=unit or [], plain=plain, invocation=invocation)
+        found, read = faults.incidents(lines, phase=phase, units=unit or [], plain=plain, invocation=invocation)
     for incident in found:
         record = incident.record()
         if as_json:
@@ -40,7 +40,7 @@ def classify(
                 f"  {record['first']['line'].strip().splitlines()[-1] if record['first']['line'].strip() else ''}"
             )
     if not found:
-        output.say("no fault found")
+        output.say(f"no fault in {read} lines")
     return 0
 
 
@@ -65,20 +65,21 @@ def explain(
     rule: Annotated[
         str,
         typer.Argument(
-            metavar="RULE", help="A rule, as `ddops faults list` names it.", autocompletion=completing.rules
+            metavar="RULE", help="A rule or a class, as `ddops faults list` names it.", autocompletion=completing.rules
         ),
     ],
     as_json: JsonOption = False,
 ) -> int:
-    """Explain a rule: what it means and what to do."""
+    """Explain a rule, or a class of them: what it means and what to do."""
     from .. import fault_pages, faults
     from . import output
 
-    found = faults.rule(rule)
+    found = [r.name for r in faults.explained(rule)]
     if as_json:
-        output.document(next(r for r in faults.listed() if r["rule"] == rule))
+        records = [r for r in faults.listed() if r["rule"] in found]
+        output.document(records[0] if rule in found else records)
     else:
-        output.data(fault_pages.page(found.fault).rstrip())
+        output.data(fault_pages.page(faults.explained(rule)[0].fault).rstrip())
     return 0
 
 

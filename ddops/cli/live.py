@@ -7,6 +7,7 @@ import sys
 import unicodedata
 from typing import Any
 
+from ..durations import until
 from .output import paint, stream
 
 _QUIET_S = 10.0  # without a terminal, a state is printed when it changed or so often
@@ -29,11 +30,15 @@ class Live:
             self._say(
                 f"{_time(event)} {paint('incident', 'red', sys.stdout)}", f"{event['rule']}: {event['action']}{because}"
             )
-            self._say("        ", event["line"][:200])
+            self._say("         ", event["line"][:200])
         elif kind == "lost":
             self._say(paint("lost", "yellow", sys.stdout), f"{event['what']}: {event['why']}")
         elif kind == "fault":
             self._say(f"{_time(event)} {paint('fault', 'red', sys.stdout)}", f"{event['rule']}: {event['line'][:160]}")
+        elif kind == "noticed":
+            self._say(f"{_time(event)} {paint('noticed', 'yellow', sys.stdout)}", f"{event['rule']}: {event['why']}")
+        elif kind == "cancelled":
+            self._say(_time(event), f"operation {event['operation']}: ended by {event['by']}")
         elif kind == "step":
             self._say(_time(event), f"operation {event['operation']}: {event['step']}")
         elif kind == "step-failed":
@@ -95,7 +100,7 @@ def _cut(text: str, cells: int) -> tuple[str, int]:
 
 
 def _time(event: dict[str, Any]) -> str:
-    return str(event["time"])[11:19]
+    return f"{str(event['time'])[11:19]}Z"
 
 
 def _what_changes(state: dict[str, Any]) -> str:
@@ -114,5 +119,6 @@ def _line(state: dict[str, Any]) -> str:
     words += [f"graphs {'on' if state['graphs'] else 'off'}"] if state["graphs"] is not None else []
     words += [f"said {state['age_s']:.0f} s ago"] if (state["age_s"] or 0) > _QUIET_S else []
     words += [f"[{state['under_way']}]"] if state["under_way"] else []
-    words += [f"PAUSED by {state['paused']}"] if state["paused"] else []
+    ends = f" {until(state['paused_until'])}" if state.get("paused_until") else ""
+    words += [f"PAUSED by {state['paused']}{ends}"] if state["paused"] else []
     return ", ".join(words)

@@ -52,5 +52,5 @@ def _fields(event: dict[str, Any]) -> dict[str, Any]:
 
 
 def _line(entry: dict[str, Any]) -> str:
-    time = datetime.fromtimestamp(entry["time_us"] / 1e6, UTC).strftime("%H:%M:%S.%f")[:-3]
-    return f"{time} {entry['identifier']}[{entry['pid']}] {entry['message']}"
+    time = datetime.fromtimestamp(entry["time_us"] / 1e6, UTC).isoformat(timespec="milliseconds")
+    return f"{time.removesuffix('+00:00')}Z {entry['identifier']}[{entry['pid']}] {entry['message']}"

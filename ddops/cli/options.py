@@ -35,7 +35,9 @@ ServiceOption = Annotated[
 ]
 PatienceOption = Annotated[
     str,
-    typer.Option("--patience", metavar="TIME", help="Look for a lost host for so long (then exit 6; it goes on)."),
+    typer.Option(
+        "--patience", metavar="TIME", help="Look so long for a host lost meanwhile (then exit 6; it goes on)."
+    ),
 ]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print one JSON document on stdout.")]
 JsonEventsOption = Annotated[bool, typer.Option("--json", help="Print JSON on stdout: an event a line.")]

@@ -14,7 +14,7 @@ app = typer.Typer(help="What changes SGLang in a release: the plug-in, diffs of 
 
 @app.command("check")
 def check(host: HostOption = None, site: SiteOption = None, as_json: JsonOption = False) -> int:
-    """Ask each host, or one, whether plug-in and diffs fit its SGLang; change nothing; exit 9 if not."""
+    """Ask each host, or one, whether plug-in and diffs fit its SGLang; exit 9 if not, 6 if one is not reached."""
     from .. import doctor
     from . import examined, output, passphrase
 

@@ -21,13 +21,14 @@ def command(
 ) -> int:
     """Stop automatic action after promotion; incidents are still told, and a deploy is refused."""
     from .. import render
+    from ..durations import until
     from . import output, target
     from .options import seconds
 
     time = None if for_ is None else seconds("--for", for_)
     agent, _ = target.existing(host, site, service)
     record = agent.change("pause", by=render.requester(), reason=reason, seconds=time)
-    output.document(record) if as_json else output.data(f"paused by={record['by']} since={record['since']}")
+    output.document(record) if as_json else output.data(f"paused by={record['by']} {until(record['until'])}")
     if was := record.get("replaces"):
         output.say(f"it replaces the pause by {was['by']} since {was['since']}: {was['reason'] or 'no reason given'}")
     if time is None:

@@ -23,9 +23,7 @@ def show(made: Plan, say: Callable[[str], None]) -> None:
         say(f"  {paint(padded, colour) if colour else padded} {text}")
 
     say(f"{paint('plan', 'bold')}: {plan['service']} on {plan['host']}, release {plan['release']}")
-    graphs = "on" if plan["graphs"] else "off"
-    drafting = plan["algorithm"] + (f", topk {plan['topk']}" if plan["topk"] else "")
-    say(f"  budget {plan['budget']}, verify width {plan['verify_width']}, graphs {graphs}, {drafting}")
+    say(f"  {made.options.words()}")
     for passed in plan["passed_over"]:
         row("warning", f"not {passed['algorithm']}: {passed['reason']}", "yellow")
     row("live", name_of(plan["live"]))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import typer
 
 from .options import (
@@ -49,17 +51,31 @@ def show(
     site: SiteOption = None,
     as_json: JsonOption = False,
 ) -> int:
-    """Print every value with its origin: a flag, a DDOPS_* variable, a site file, or the profile."""
-    import json
-
-    from .. import settings
+    """Print every value with its origin: a flag, a DDOPS_* variable, a site file, or default: the profile."""
+    from .. import deploy, settings
     from . import output
 
     flags = asked(budget, graphs, max_running, algorithm, topk, soak)
-    rows = settings.resolve(profile, site, host, flags, need_site=False).rows()
+    effective = settings.resolve(profile, site, host, flags, need_site=False)
+
+    def reckoned() -> list[tuple[str, Any, str]]:
+        """What is drafted with depends on what the site has."""
+        found = deploy.reckoned(effective).items() if effective.site else ()
+        return [(key, value, "reckoned from these") for key, value in found]
+
+    rows = effective.rows()
     if as_json:
-        output.document({key: {"value": value, "origin": origin} for key, value, origin in rows})
+        output.document({key: {"value": value, "origin": origin} for key, value, origin in rows + reckoned()})
         return 0
+    _show(rows)
+    _show(reckoned())  # what makes them impossible is said behind them
+    return 0
+
+
+def _show(rows: list[tuple[str, Any, str]]) -> None:
+    import json
+
+    from . import output
+
     for key, value, origin in rows:
         output.data(f"{key}: {json.dumps(value, ensure_ascii=False)}  {output.paint('# ' + origin, 'dim')}")
-    return 0

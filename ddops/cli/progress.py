@@ -88,6 +88,10 @@ class Progress:
         if event["killed"]:
             say(f"     the trial was killed {event['ms_from_line_to_kill']:.0f} ms after that line")
 
+    def _on_noticed(self, event: dict[str, Any]) -> None:
+        self._clear()
+        say(f"  {paint('noticed', 'yellow')} {event['rule']}: {event['why']}")
+
     def _on_cancelled(self, event: dict[str, Any]) -> None:
         self._clear()
         say(f"  {paint('ended', 'yellow')} by {event['by']}")

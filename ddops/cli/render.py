@@ -38,7 +38,7 @@ def command(
     site: SiteOption = None,
     as_json: JsonOption = False,
 ) -> int:
-    """Write everything that a host would get into a folder; no host is asked."""
+    """Write every file of a release into a folder; no host is asked."""
     from .. import rendering, settings
     from . import output
 
@@ -47,6 +47,7 @@ def command(
     if as_json:
         output.document(made.as_json())
         return 0
+    output.say(made.words)
     for name, reason in made.passed_over:
         output.say(f"{output.paint('warning:', 'yellow')} not {name}: {reason}; {made.algorithm} drafts the tree")
     for entry in made.known:

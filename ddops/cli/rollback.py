@@ -22,13 +22,19 @@ def command(
 ) -> int:
     """Go back to known-good; end a trial that is under way."""
     from .. import rollback as operation
+    from ..errors import Unreachable
     from ..exit_codes import ExitCode
     from . import output, target
     from .outcome import tell
     from .progress import Progress
 
     patience_s = seconds("--patience", patience)
-    agent, connect = target.existing(host, site, service)
+    try:
+        agent, connect = target.existing(host, site, service)
+    except Unreachable as error:
+        by_hand = f"/var/lib/ddops/{service or 'SERVICE'}/rollback"
+        hint = f"whoever reaches the host needs no ddops: as root, {by_hand}"
+        raise Unreachable(error.what, f"{error.why}; nothing was asked of the host", f"{error.hint}\n{hint}") from None
     done = operation.run(agent, connect, to, Progress(), wait=not no_wait, patience=patience_s)
     if no_wait:
         if as_json:

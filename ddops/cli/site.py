@@ -20,18 +20,19 @@ def init(
     as_json: JsonOption = False,
 ) -> int:
     """Write a site file with a comment on every key; one that is there is left alone."""
-    from .. import site_file
+    from .. import quoting, site_file
     from . import output
 
     path = site_file.write(file)
-    output.say(f"{path} is written: fill it in, then ddops site check")
+    then = ["ddops", "site", "check", *(["--site", str(path)] if file else [])]
+    output.say(f"{path} is written: fill it in, then {quoting.shell(then)}")
     output.document({"file": str(path)}) if as_json else output.data(str(path))
     return 0
 
 
 @app.command("check")
 def check(host: HostOption = None, site: SiteOption = None, as_json: JsonOption = False) -> int:
-    """Ask each host, or one, whether what the site file says of it is there; exit 5 if not."""
+    """Ask each host, or one, whether the site file is true; exit 5 if not, 6 if one is not reached."""
     from .. import site_file
     from ..exit_codes import ExitCode
     from . import output, passphrase

@@ -23,6 +23,7 @@ def command(
 def _print(found: dict[str, Any], host: str | None) -> None:
     import sys
 
+    from ..durations import until
     from .output import data, paint, say
 
     def row(name: str, text: str) -> None:
@@ -50,7 +51,8 @@ def _print(found: dict[str, Any], host: str | None) -> None:
     if found["disk_full"]:
         row("disk", "full: what is under way is stored when there is room; df -h; df -i")
     if stop := found["paused"]:
-        row("paused", f"by {stop['by']} since {stop['since']}: {stop['reason'] or 'no reason was given'}")
+        when = f"since {stop['since']}, {until(stop['until'])}"
+        row("paused", f"by {stop['by']} {when}: {stop['reason'] or 'no reason was given'}")
     if incident := found["incident"]:
         row(
             "incident", f"{incident['rule']} in release {incident['release']}, {incident['time']}: {incident['action']}"

@@ -117,6 +117,24 @@ def test_an_engine_that_ends_in_the_soak_is_rolled_back(served: ServiceHost) -> 
     assert served.ask() == "Paris"
 
 
+def test_what_is_no_reason_to_go_back_is_noticed_and_takes_the_blame(served: ServiceHost) -> None:
+    full = "OSError: [Errno 28] No space left on device: '/var/cache/triton/ab12'"
+    served.script(w13={"says": full, "exits_loaded": True}, w17={"says": full})
+    ran = served.deploy(12)
+    assert ran.code == 3, ran
+    assert [(n["rule"], n["fault"], n["line"]) for n in ran.document["noticed"]] == [("disk-full", "disk_full", full)]
+    assert "noticed disk-full: " in ran.stderr
+    again = served.deploy(12)
+    assert again.code == 3, "the disk was full: that says nothing of the release"
+
+    served.script(w13={"exits_loaded": True}, w17={"says": full})
+    assert served.deploy(12).code == 3
+    blamed = served.deploy(12)
+    assert (blamed.code, blamed.document["outcome"]) == (5, "refused"), blamed
+    passed = served.deploy(16)
+    assert (passed.code, [n["rule"] for n in passed.document["noticed"]]) == (0, ["disk-full"]), passed
+
+
 def test_the_host_finishes_when_the_client_is_killed_in_mid_switch(served: ServiceHost) -> None:
     served.script(w13={"load_s": 2})
     client = served.start_deploy(12)

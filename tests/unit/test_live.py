@@ -161,7 +161,7 @@ def test_a_terminal_may_change_its_width_under_watch(breaks: bool) -> None:
         watched.resize(20)
         watched.tell(INCIDENT, STATE)
         assert watched.screen.rows()[-1] == WHOLE[:19]
-        assert "10:00:05 incident illegal-memory-access: restart" in "".join(watched.screen.rows())
+        assert "10:00:05Z incident illegal-memory-access: restart" in "".join(watched.screen.rows())
 
         before = watched.screen.rows()[:-1]
         watched.resize(200)
@@ -176,8 +176,8 @@ def test_an_incident_stands_above_the_state_and_moves_no_cursor() -> None:
     with watching(120) as watched:
         watched.tell(STATE, hostile, STATE)
         assert watched.screen.rows() == [
-            "10:00:05 incident illegal-memory-access: restart",
-            "          [2J CUDA error 1A: illegal memory access",
+            "10:00:05Z incident illegal-memory-access: restart",
+            "           [2J CUDA error 1A: illegal memory access",
             WHOLE,
         ]
 
@@ -189,6 +189,12 @@ def test_wide_characters_are_cut_by_the_cells_that_they_take() -> None:
         watched.resize(len(WHOLE) + 16)
         watched.tell({**STATE, "paused": "山田太郎"})
         assert watched.screen.rows()[-1] == f"{WHOLE}, PAUSED by 山"
+
+
+def test_a_pause_says_when_it_ends() -> None:
+    with watching(160) as watched:
+        watched.tell({**STATE, "paused": "me", "paused_until": 1772366400.0})
+        assert watched.screen.rows() == [f"{WHOLE}, PAUSED by me until 2026-03-01T12:00:00Z"]
 
 
 def test_a_terminal_that_has_no_size_is_taken_for_80_columns() -> None:

@@ -52,7 +52,7 @@ def test_a_site_file_that_is_wrong_is_not_taken_for_none(tmp_path: Path, monkeyp
         settings.resolve("lab", None, None, settings.Asked(), need_site=False)
     Path("ddops.yaml").unlink()
     monkeypatch.setenv("DDOPS_SITE", "/nope.yaml")
-    with pytest.raises(UsageError, match=r"cannot read /nope\.yaml"):
+    with pytest.raises(UsageError, match=r"there is no site file /nope\.yaml"):
         settings.resolve("lab", None, None, settings.Asked(), need_site=False)
 
 

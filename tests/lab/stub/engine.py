@@ -244,6 +244,8 @@ class Server(ThreadingHTTPServer):
 
 
 def load(script):
+    if script.get("says"):
+        say(script["says"])
     end = time.monotonic() + script.get("load_s", 0.2)
     step = min(x for x in (script.get("lines_s", 0.1) or 9e9, script.get("read_s") or 9e9, 0.5))
     n = 0
@@ -255,6 +257,8 @@ def load(script):
             for _ in range(64):
                 pathlib.Path("/usr/bin/python3").read_bytes()
         time.sleep(min(step, left))
+    if script.get("exits_loaded"):
+        sys.exit(1)
 
 
 def main():

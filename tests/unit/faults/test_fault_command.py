@@ -60,7 +60,8 @@ def test_mistakes_have_their_words() -> None:
         (("classify", "/no/such/file"), "cannot read /no/such/file"),
         (("classify", "-", "--phase", "later"), "known are: trial, promoted, starting, stopping"),
         (("explain", "xid_79"), "did you mean 'xid-79'?"),
-        (("explain", "nan_logits"), "did you mean 'nan'?"),
+        (("explain", "nan_logit"), "did you mean 'nan_logits'?"),
+        (("classify", "/dev/null"), "an empty journal proves nothing"),
     ):
         done = faults(*args)
         assert done.returncode == 2
