@@ -40,7 +40,7 @@ def classify(
                 f"  {record['first']['line'].strip().splitlines()[-1] if record['first']['line'].strip() else ''}"
             )
     if not found:
-        output.say(f"no fault in {read} lines")
+        output.say(f"no fault in {read} line{'' if read == 1 else 's'}")
     return 0
 
 

@@ -61,7 +61,7 @@ def show(
     def reckoned() -> list[tuple[str, Any, str]]:
         """What is drafted with depends on what the site has."""
         found = deploy.reckoned(effective).items() if effective.site else ()
-        return [(key, value, "reckoned from these") for key, value in found]
+        return [(key, value, "of profile, site and flags") for key, value in found]
 
     rows = effective.rows()
     if as_json:

@@ -33,8 +33,8 @@ def command(
         agent, connect = target.existing(host, site, service)
     except Unreachable as error:
         by_hand = f"/var/lib/ddops/{service or 'SERVICE'}/rollback"
-        hint = f"whoever reaches the host needs no ddops: as root, {by_hand}"
-        raise Unreachable(error.what, f"{error.why}; nothing was asked of the host", f"{error.hint}\n{hint}") from None
+        hint = "; ".join(filter(None, [error.hint, f"on the host itself, as root: {by_hand}"]))
+        raise Unreachable(error.what, f"{error.why}; nothing was asked of the host", hint) from None
     done = operation.run(agent, connect, to, Progress(), wait=not no_wait, patience=patience_s)
     if no_wait:
         if as_json:

@@ -304,6 +304,35 @@ def test_render_writes_everything_that_a_host_gets_and_no_host_is_asked(tmp_path
     )
 
 
+def test_profile_show_says_what_a_deploy_would_come_to_or_be_refused_with(tmp_path: Path) -> None:
+    shown = ddops("profile", "show", "b300", "--budget", "32", "--json", folder=tmp_path, site=UNREACHABLE)
+    found = json.loads(shown.stdout)
+    assert found["limits.max_running"]["value"] == 64, "what the profile allows"
+    reckoned = {key.removeprefix("reckoned."): each["value"] for key, each in found.items() if "reckoned" in key}
+    assert reckoned == {"algorithm": "NGRAM", "verify_width": 33, "max_running": 36}
+
+    refused = ddops("profile", "show", "b300", "--budget", "9999", folder=tmp_path, site=UNREACHABLE)
+    assert (refused.returncode, "budget 9999 is out of range" in refused.stderr) == (2, True)
+    assert "limits.max_running: 64" in refused.stdout, "the values are shown all the same"
+
+
+def test_render_says_its_settings_first(tmp_path: Path) -> None:
+    done = ddops("render", "b300", "--budget", "12", "--graphs", "-o", "out", folder=tmp_path, site=UNREACHABLE)
+    assert done.stderr.splitlines()[0] == "budget 12, verify width 13, graphs on, NGRAM"
+
+
+def test_a_rollback_that_reaches_nobody_names_the_way_without_a_client(tmp_path: Path) -> None:
+    done = ddops("rollback", "--service", "kimi", folder=tmp_path, site=UNREACHABLE)
+    assert done.returncode == 6
+    assert "Connection refused; nothing was asked of the host" in done.stderr
+    assert "on the host itself, as root: /var/lib/ddops/kimi/rollback" in done.stderr
+
+
+def test_a_site_file_of_another_name_is_checked_by_it(tmp_path: Path) -> None:
+    assert "then ddops site check --site own.yaml" in ddops("site", "init", "own.yaml", folder=tmp_path).stderr
+    assert ddops("site", "init", folder=tmp_path).stderr.endswith("then ddops site check\n")
+
+
 def test_profile_show_names_origins(tmp_path: Path) -> None:
     done = ddops("profile", "show", "b300", "--budget", "12", folder=tmp_path)
     assert "budget.default: 12  # --budget" in done.stdout.splitlines()
