@@ -1,7 +1,7 @@
 # two commands: make demo, make test; both set up what they need (root, Debian 12, Python 3.11 or newer)
 PYTHON ?= python3
 VENV ?= .venv
-# lab tests wait more than they work
+# four of them keep two cores busy
 WORKERS ?= 4
 
 .PHONY: demo test lint types unit overlay lab distributions clean

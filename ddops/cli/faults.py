@@ -74,12 +74,13 @@ def explain(
     from .. import fault_pages, faults
     from . import output
 
-    found = [r.name for r in faults.explained(rule)]
+    found = faults.explained(rule)
     if as_json:
-        records = [r for r in faults.listed() if r["rule"] in found]
-        output.document(records[0] if rule in found else records)
+        names = [each.name for each in found]
+        records = [each for each in faults.listed() if each["rule"] in names]
+        output.document(records[0] if rule in names else records)
     else:
-        output.data(fault_pages.page(faults.explained(rule)[0].fault).rstrip())
+        output.data(fault_pages.page(found[0].fault).rstrip())
     return 0
 
 
